@@ -4,15 +4,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import charts, labels, prose, published, tables, titles
+from dmlrc.report import charts, editions, labels, prose, published, tables, titles
+from dmlrc.report.significance import measures as significance
 
 FIRST_CHOICES = ("multi_similarity", "cosface")
 """The losses that the page recommends."""
 CONTRASTIVE = tables.CLASSICS[0]
+TRIALS = (10, 25, 50, 100)
+LONGER = "rates-searched"
+"""The experiment around a table with searches of 100 trials, of the learning rate too."""
+AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
+"""What its searches looked for."""
 
 
 def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -78,6 +85,76 @@ def places_figure(found: pd.DataFrame) -> Figure:
     return figure
 
 
+# How many trials pay
+
+
+def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How far the best of so many trials is below the best of all searches of its loss, and what another search does.
+
+    Of the tables, and of the experiments around them whose searches were longer (`LONGER`). A row a study and method.
+    Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have (shares of
+    the best, validation MAP@R), and test: the SD of test MAP@R between its searches, a share of the mean, NaN for one.
+    """
+    longer = filter(None, (editions.experiment_of(each.name, LONGER) for each in edition))
+    long_enough = (each for each in (*edition, *longer) if each.trials["trial"].max() + 1 >= TRIALS[0])
+    parts = [_trials_paid(each) for each in long_enough]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["study", "method"])
+
+
+def _trials_paid(records: StudyRecords) -> pd.DataFrame:
+    best = tables.best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
+    best = best[[count for count in TRIALS if count in best]].dropna()
+    top = tables.best_so_far(records).groupby("method")["best"].max()
+    short = 1 - best.div(top, level="method", axis=0)
+    searches = significance.scores(records).groupby(["method", "repetition"])["value"].mean().unstack()
+    found = short.groupby("method").mean().assign(test=searches.std(axis=1) / searches.mean(axis=1))
+    searched = records.trials.groupby("method")["params"].first().map(len)
+    return found.assign(hyperparameters=searched, study=records.name).reset_index()
+
+
+def trials_paid_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """The means of `trials_paid` as cells, in percent: a row a number of hyperparameters, of each kind of study."""
+    grouped = _by_number(found)
+    counts = [count for count in TRIALS if count in found]
+    heads = {count: f"{count} trials" for count in counts} | {"test": "between searches, test"}
+    cells = (100 * grouped[list(heads)]).map("{:.1f}".format).replace("nan", "–").rename(columns=heads)
+    cells.insert(0, "losses", grouped["losses"].astype(str))
+    return cells.rename_axis(["Searched", "hyperparameters"])
+
+
+def _by_number(found: pd.DataFrame) -> pd.DataFrame:
+    """The means of `trials_paid` over losses and data sets: a row a kind of study and number of hyperparameters."""
+    longer = found["study"].str.endswith(f"/{LONGER}").map({True: WITH_RATE, False: AT_SHARED_RATE})
+    groups = found.groupby([longer.rename("searched"), "hyperparameters"])
+    return groups[[count for count in (*TRIALS, "test") if count in found]].mean().assign(losses=groups.size())
+
+
+def trials_figure(found: pd.DataFrame) -> list[Figure]:
+    """A line a number of hyperparameters: the distance from the best of all searches against the number of trials.
+
+    Hollow, at the right end: how far the test scores of searches scatter. A panel a kind of study.
+    """
+    grouped = _by_number(found)
+    return [_trials_figure(title, part.droplevel(0)) for title, part in grouped.groupby(level=0, sort=False)]
+
+
+def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
+    figure, axis = charts.panel(3.4, title)
+    counts = [count for count in TRIALS if count in means and means[count].notna().any()]
+    looks = {}
+    for place, (number, row) in enumerate(means.iterrows()):
+        text, colour = labels.counted(number, "hyperparameter"), colormaps["viridis"](place / len(means))
+        look = {"color": colour, "marker": "os^vPX"[place % 6], "markersize": 5, "linewidth": 1.5}
+        charts.mark(axis, range(len(counts)), 100 * row[counts], text, **look)
+        hollow = look | {"linestyle": "", "markerfacecolor": "none"}
+        charts.mark(axis, len(counts), 100 * row["test"], f"{text}: SD of test scores between searches", **hollow)
+        looks[text] = look
+    axis.set_xticks(range(len(counts) + 1), [*map(str, counts), "test,\nbetween searches"])
+    axis.set(xlabel="trials", ylabel="% of MAP@R", ylim=(0, None))
+    charts.legend(figure, looks)
+    return figure
+
+
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
     found = places(edition)
@@ -88,7 +165,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "never_behind": ", ".join(never_behind(found)),
         "cosface.scales": max(scales) / min(scales),
     }
-    return told | prose.of_each(edition, _of_study)
+    return told | _of_trials(trials_paid(edition)) | prose.of_each(edition, _of_study)
 
 
 def _of_study(study: StudyRecords) -> dict[str, float]:
@@ -106,6 +183,19 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
         "base_share": 100 * shares.get("base", 0.0),
         "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
     }
+
+
+def _of_trials(found: pd.DataFrame) -> dict[str, float]:
+    """Percent, over the numbers of hyperparameters at the shared rate.
+
+    ten, twentyfive: the distance from the best after so many trials. later: what the trials after the 25th add;
+    later_less_test: the most by which that exceeds what the test scores of two searches scatter by.
+    """
+    means = 100 * _by_number(found).loc[AT_SHARED_RATE]
+    later = means[25] - means[50]
+    told = {"ten.one": means.loc[1, 10], "later_less_test": float((later - means["test"]).max())}
+    several = means[means.index > 1]
+    return told | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 
 
 def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:

@@ -1,12 +1,12 @@
-"""The same methods, trained to three depths: how far apart they lie at each, and whether their order stays.
+"""The same methods, trained to several depths: is training worth it, does the order stay, do the losses lie closer?
 
-The linear embedder alone and the embedder with the last block train on the same images, from the same weights. All of a
-network trains on Omniglot only, so that step changes the data set too. Records count as for the hypotheses H7 and H9:
-repetitions that all methods have finished, with a search luck that is borrowed, since each method is searched once.
+Within a series the trunk, its weights, the images and the length of a run are the same. Records count as for the
+hypotheses H7, H9 and H11: those that are complete, with a search luck that is borrowed, since each method is searched
+once, or elsewhere.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,35 +16,94 @@ from matplotlib.figure import Figure
 from dmlrc import records, studies
 from dmlrc.records import PRETRAINED
 from dmlrc.report import charts, labels, rates, statistics, style, tables, titles
-from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK, compare, counted, lenders
-from dmlrc.report.results_table import results_table
+from dmlrc.report.hypotheses import measures as hypotheses
+from dmlrc.report.hypotheses import whole
+from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, KEPT, LAST_BLOCK, NOT_KEPT, OPEN
+from dmlrc.report.results_table import number, results_table, with_lift
 from dmlrc.report.significance.measures import ALPHA, METRIC, Comparison
 from dmlrc.report.significance.page import scored
 from dmlrc.report.statistics import Estimate
 
-ALONE, BLOCK, ALL = "linear embedder alone", "last block too", f"everything ({titles.DATASETS['omniglot']})"
-DATA = (CUB, CARS)
+ALONE, BLOCK, HALF, WHOLE = "linear embedder alone", "last block too", "half of the network", "whole network"
+PRECISION = "precision_at_1"
 RANGE, LUCK = "From worst to best", "The same by luck alone"
+NOT_RUN = "not run"
+APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.NO_VERDICT: "noise may make a range"}
+"""What a ratio of two relative ranges says, by the verdict that H11 would have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Depths of training of one trunk on the same images: label -> study, from the shallowest.
+
+    data: the study of frozen features on the same data set, which lends the luck of search first.
+    """
+
+    title: str
+    data: str
+    studies: Mapping[str, str]
+
+    @property
+    def missing(self) -> list[str]:
+        """The depths that are not complete."""
+        return [label for label, name in self.studies.items() if whole.complete(name) is None]
+
+
+def _mobilenet(data: str, steps: str, depths: Mapping[str, str]) -> Series:
+    names = {label: f"{data.removesuffix('-frozen')}-depths/mobilenetv2-{depth}" for label, depth in depths.items()}
+    return Series(f"{titles.title(data)}, MobileNetV2, {steps} steps", data, names)
+
+
+SQUEEZENETS = {
+    data: Series(f"{titles.title(data)}, SqueezeNet", data, {ALONE: EMBEDDER[data], BLOCK: LAST_BLOCK[data]})
+    for data in (CUB, CARS)
+}
+"""Two depths of SqueezeNet, at 2,000 steps, each method searched at each depth."""
+MOBILENET = _mobilenet(CARS, "1,000", {ALONE: "embedder", BLOCK: "last-block", HALF: "half", WHOLE: "whole"})
+SERIES = (
+    *SQUEEZENETS.values(),
+    MOBILENET,
+    *(_mobilenet(data, "2,000", {ALONE: "embedder-2000", WHOLE: "whole-2000"}) for data in (CARS, CUB)),
+)
+OMNIGLOT = Series("Omniglot, from scratch", EVERYTHING, {"everything": EVERYTHING})
+"""All of a small network trains, on other images: no step from the other depths leads here."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN)."""
+    """A study of one depth: its methods' scores, and those of its trunk before training (or NaN); both concatenated.
+
+    compared, precision: in MAP@R and in P@1. untrained: by metric.
+    """
 
     label: str
     compared: Comparison
-    untrained: float
+    precision: Comparison
+    untrained: Mapping[str, float]
+
+    def only(self, methods: Sequence[str]) -> "Depth":
+        """The depth with these methods alone."""
+        return replace(self, compared=self.compared.only(methods), precision=self.precision.only(methods))
 
     @property
     def scores(self) -> pd.Series:
         """The score of each method, in the paper's order."""
         return self.compared.summary["mean"]
 
+    @property
+    def lifts(self) -> dict[str, float]:
+        """How far training lifted the mean score above the untrained trunk, by metric."""
+        means = {METRIC: self.scores, PRECISION: self.precision.summary["mean"]}
+        return {metric: float(scores.mean() - self.untrained[metric]) for metric, scores in means.items()}
+
     @cached_property
     def wider(self) -> float:
-        """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`."""
-        donor = self.compared.donor
-        return shorter(donor, studies.get(self.compared.study).budget.trials) if donor else 1.0
+        """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
+
+        Settings that were found elsewhere have the luck of their lender, as H11 has it.
+        """
+        donor, trials = self.compared.donor, studies.get(self.compared.study).budget.trials
+        return shorter(donor, trials) if donor and trials else 1.0
 
     @property
     def errors(self) -> pd.Series:
@@ -57,24 +116,23 @@ class Depth:
         return statistics.range_by_luck(self.compared.summary["error"])
 
 
-def depths(data: str) -> list[Depth]:
-    """The depths of which a repetition is finished, from the shallowest, with the methods that all of them have.
+def depths(series: Series) -> list[Depth]:
+    """The depths of a series that are complete, from the shallowest."""
+    found = {label: whole.complete(name) for label, name in series.studies.items()}
+    return [_depth(label, each, hypotheses.lenders(series.data)) for label, each in found.items() if each]
 
-    data: the study of frozen features on the same data set, one of `DATA`.
-    """
-    wanted = {ALONE: EMBEDDER[data], BLOCK: LAST_BLOCK[data], ALL: EVERYTHING}
-    found = {label: counted(name) for label, name in wanted.items()}
-    compared = {
-        label: compare(each, lenders(each.name if label == ALL else data))
-        for label, each in found.items()
-        if each.records is not None
-    }
-    common = set.intersection(*(set(each.methods) for each in compared.values())) if compared else set()
-    untrained = {
-        label: tables.mean_of(tables.accuracy(records.find(each.study)), PRETRAINED, METRIC)
-        for label, each in compared.items()
-    }
-    return [Depth(label, each.only(common), untrained[label]) for label, each in compared.items()]
+
+def _depth(label: str, found: hypotheses.Counted, lenders: Sequence[hypotheses.Counted]) -> Depth:
+    compared, precision = (hypotheses.compare(found, lenders, metric) for metric in (METRIC, PRECISION))
+    frame = tables.accuracy(records.find(found.name))
+    untrained = {metric: tables.mean_of(frame, PRETRAINED, metric) for metric in (METRIC, PRECISION)}
+    return Depth(label, compared, precision, untrained)
+
+
+def alike(*depths: Depth) -> list[Depth]:
+    """The depths with the methods that all of them have."""
+    common = [name for name in depths[0].scores.index if all(name in each.scores.index for each in depths)]
+    return [each.only(common) for each in depths]
 
 
 def shorter(donor: str, trials: int) -> float:
@@ -113,26 +171,63 @@ def turned_by_luck(one: Depth, other: Depth) -> Estimate:
     return statistics.turned_by_luck(one.scores, one.errors, scale * other.errors)
 
 
+# From one depth to another
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one depth of a series to a deeper one, by the methods that both have.
+
+    rho: the rank correlation of their scores. ratio: of the ranges, each relative to its mean, deeper to shallower.
+    without: the verdict on the ratio without each method in turn. newer: the gain in P@1 over contrastive, at both.
+    """
+
+    one: Depth
+    other: Depth
+    rho: Estimate
+    ratio: Estimate
+    verdict: str
+    without: Mapping[str, str]
+
+    @property
+    def holding(self) -> int:
+        """How many omissions of a method leave the verdict as it is."""
+        return sum(each == self.verdict for each in self.without.values())
+
+
+def step(one: Depth, other: Depth) -> Step:
+    """What the deeper of two depths changes; the verdict on their ranges is by the rule of H11."""
+    one, other = alike(one, other)
+    rho = statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
+    both = other.compared, one.compared
+    found = whole.judged_ratio("", both, any(map(whole.by_luck, both)))
+    without = {name: each.verdict for name, each in whole.without_each(both).items()}
+    return Step(one, other, rho, found.found, found.verdict, without)
+
+
+def newer(depth: Depth, base: str) -> Estimate | None:
+    """The gain in P@1 of all losses but contrastive and triplet over one of these; None where that is missing."""
+    methods = depth.precision.methods
+    others = [name for name in methods if name not in tables.CLASSICS]
+    return hypotheses.gain(depth.precision, others, base) if base in methods and others else None
+
+
 # Shown
 
 
 def order(title: str, depths: Sequence[Depth]) -> Figure:
     """The scores around their mean at each depth, a line a method, with 95 % intervals.
 
-    In percent of that mean, which rises with depth. What is drawn is what a ranking is made of. Everything is trained
-    on Omniglot, which has other images, so no line leads there.
+    In percent of the mean of the methods that all depths have, which rises with depth. What is drawn is what a ranking
+    is made of.
     """
     figure, axis = charts.panel(3.8, title)
-    found = [each.compared.summary for each in depths]
-    shares = pd.DataFrame([100 * (each["mean"] / each["mean"].mean() - 1) for each in found], range(len(found)))
-    halves = pd.DataFrame([50 * (each["high"] - each["low"]) / each["mean"].mean() for each in found])
-    halves.index = shares.index
-    apart = {"markersize": 5, "aside": 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)}
-    joined = [depth.label != ALL for depth in depths]
-    ends = charts.curves(axis, shares[joined], halves=halves[joined], **apart)
-    if not all(joined):
-        alone = ~np.array(joined)
-        ends = charts.curves(axis, shares[alone], halves=halves[alone], linestyle="none", **apart)
+    means = [each.scores.mean() for each in alike(*depths)]
+    summaries = [depth.compared.summary.div(mean) for depth, mean in zip(depths, means, strict=True)]
+    shares = pd.DataFrame([100 * (each["mean"] - 1) for each in summaries], range(len(depths)))
+    halves = pd.DataFrame([50 * (each["high"] - each["low"]) for each in summaries]).set_axis(shares.index)
+    aside = 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)
+    ends = charts.curves(axis, shares, halves=halves, markersize=5, aside=aside)
     axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
     axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
     axis.grid(visible=False, axis="x")
@@ -144,19 +239,19 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
 def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
 
-    That is the untrained trunk, and the ranges.
+    That is the untrained trunk, by how much training lifted the mean above it, and the ranges.
     """
     parts = []
     for depth in found:
-        parts.append(scored(depth.compared.summary.rename(index=labels.method_label), depth.label, depth.untrained))
-        ranged = depth.compared.range
+        untrained, ranged = depth.untrained[METRIC], depth.compared.range
+        parts.append(scored(depth.compared.summary.rename(index=labels.method_label), depth.label, untrained))
         below = {
-            labels.UNTRAINED: {"mean": depth.untrained},
+            labels.UNTRAINED: {"mean": untrained},
             RANGE: {"mean": ranged.value, "low": ranged.low, "high": ranged.high},
             LUCK: {"mean": depth.luck},
         }
         parts.append(pd.DataFrame([{"row": row, "column": depth.label, **each} for row, each in below.items()]))
-    both = results_table(pd.concat(parts, ignore_index=True))
+    both = results_table(with_lift(pd.concat(parts, ignore_index=True)))
     return tuple(frame.rename_axis("Method") for frame in both)
 
 
@@ -170,33 +265,99 @@ def score_numbers(found: Sequence[Depth]) -> pd.DataFrame:
     return pd.concat(parts, names=["depth", None]).droplevel(1)[columns]
 
 
+def worth(found: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
+    """What training gives at each depth, as cells: a row a depth of a series, those that are not complete among them.
+
+    Means over the losses, and by how much newer ones lie above those of 2006 in P@1.
+    """
+    rows = []
+    for series, known in found.items():
+        by_label = {depth.label: depth for depth in known}
+        for label in series.studies:
+            place = {"row": (series.title, label)}
+            rows += [place | each for each in _worth(by_label[label])] if label in by_label else [_absent(place)]
+    return results_table(pd.DataFrame(rows))[0].rename_axis(["Images and network", "What trains"])
+
+
+def _worth(depth: Depth) -> list[dict]:
+    gains = {base: newer(depth, base) for base in tables.CLASSICS}
+    return [
+        {"column": "losses", "text": str(len(depth.scores))},
+        {"column": "untrained MAP@R", "mean": depth.untrained[METRIC]},
+        {"column": "lift of MAP@R", "mean": depth.lifts[METRIC], "form": "+.2%"},
+        {"column": "lift of P@1", "mean": depth.lifts[PRECISION], "form": "+.2%"},
+        *(
+            {"column": f"newer over {labels.method_label(base)}, %", "mean": gain.value, "half": gain.half}
+            | {"form": "+.1%"}
+            for base, gain in gains.items()
+            if gain
+        ),
+    ]
+
+
+def _absent(place: Mapping) -> dict:
+    return {**place, "column": "losses", "text": NOT_RUN}
+
+
+def steps(found: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:
+    """From the shallowest depth of each series to every deeper one: (series, depth) -> step."""
+    return {
+        (series.title, deeper.label): step(known[0], deeper)
+        for series, known in found.items()
+        for deeper in known[1:]
+        if known[0].label == ALONE
+    }
+
+
+def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
+    """`steps` as cells: what the deeper training does to the order of the losses, and to how far they lie apart."""
+    rows = {}
+    for place, each in found.items():
+        swapped, pairs = statistics.turned(each.one.scores, each.other.scores)
+        lucky = turned_by_luck(each.one, each.other)
+        before, here = (whole.relative_range(depth.scores) for depth in (each.one, each.other))
+        rows[place] = {
+            "pairs that swap": f"{swapped} of {pairs}",
+            "by noise": f"{lucky.low:.0f} to {lucky.high:.0f}",
+            "rank correlation": number(each.rho.value, form=".2f", low=each.rho.low, high=each.rho.high),
+            "range / mean, embedder alone": f"{100 * before:.0f} %",
+            "range / mean here": f"{100 * here:.0f} %",
+            "ratio": number(each.ratio.value, form=".2f", low=each.ratio.low, high=each.ratio.high),
+            "the losses lie": APART[each.verdict],
+            "the same without one loss": f"{each.holding} of {len(each.without)}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Images and network", "What trains"])
+
+
 # The numbers of the text
 
 
 def numbers() -> dict[str, float | str]:
-    """What the text of the page rests on: the embedder alone and the last block too, a study by its data set."""
-    found: dict[str, float | str] = {}
-    for data in DATA:
-        by_label = {depth.label: depth for depth in depths(data)}
-        step = _of_step(by_label[ALONE], by_label[BLOCK])
-        found |= {f"{studies.get(data).dataset}.{key}": value for key, value in step.items()}
+    """What the text of the page rests on: of each step to the last block, SqueezeNet's by its data set."""
+    told: dict[str, float | str] = {}
+    named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
+    every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
+    for name, found in every.items():
+        told |= {f"{name}.{key}": value for key, value in _of_step(found[ALONE], found[BLOCK]).items()}
     for study, rows in rates.of_embedders().groupby("study"):
         shared = rows.loc[rows["rate"] == rows["of_trunk"], "mean"].max()
-        found[f"{studies.get(study).dataset}.own_rate"] = 100 * (rows["mean"].max() - shared)
-    found["wider"] = max(depth.wider for data in DATA for depth in depths(data) if depth.label in (ALONE, BLOCK))
-    return found
+        told[f"{studies.get(study).dataset}.own_rate"] = 100 * (rows["mean"].max() - shared)
+    told["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
+    told["mobilenet.lost"] = -told["mobilenet.lift_precision.alone"]
+    told["missing"] = ", ".join(MOBILENET.missing)
+    return told
 
 
 def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
-    """What training the last block does: to the order, in pairs, and to the range and the scores, in points.
+    """Points of concatenated MAP@R; shares and gains of newer losses in percent.
 
-    share: of the range in the mean score, percent; without_margin: the range with the block trained, divided by that of
-    the embedder alone, of the other losses.
+    sure: how many pairs both depths tell apart, in opposite orders. holding: how many omissions of a loss leave what
+    the ranges say.
     """
     swapped, pairs = statistics.turned(alone.scores, block.scores)
-    lucky, gained = turned_by_luck(alone, block), block.scores - alone.scores
-    others = [each.scores.drop("margin", errors="ignore") for each in (alone, block)]
-    return {
+    lucky, gained, found = turned_by_luck(alone, block), block.scores - alone.scores, step(alone, block)
+    kept = [whole.relative_range(each.scores.drop("margin", errors="ignore")) for each in (alone, block)]
+    told = {
         "swapped": swapped,
         "pairs": pairs,
         "lucky.low": lucky.low,
@@ -207,10 +368,20 @@ def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
         "leads_alone": ", ".join(str(each.compared.summary["among_best"].sum()) for each in (alone, block)),
         "range.alone": 100 * alone.compared.range.value,
         "range.block": 100 * block.compared.range.value,
-        "share.alone": 100 * alone.compared.range.value / alone.scores.mean(),
-        "share.block": 100 * block.compared.range.value / block.scores.mean(),
-        "without_margin": float(others[1].max() - others[1].min()) / float(others[0].max() - others[0].min()),
+        "ratio": found.ratio.value,
+        "apart": APART[found.verdict],
+        "holding": found.holding,
+        "losses": len(found.without),
+        "without_margin": float(kept[1] / kept[0]),
         "gain": 100 * gained.mean(),
         "gain.least": 100 * gained.min(),
-        "gain.embedder": 100 * (alone.scores.mean() - alone.untrained),
+        "contrastive_precision.block": 100
+        * float(block.precision.summary["mean"]["contrastive"] - block.untrained[PRECISION]),
     }
+    for name, depth in {"alone": alone, "block": block}.items():
+        told |= {f"lift.{name}": 100 * depth.lifts[METRIC], f"lift_precision.{name}": 100 * depth.lifts[PRECISION]}
+        for base in tables.CLASSICS:
+            gain = newer(depth, base)
+            keys = (f"newer.{base}.{name}{end}" for end in ("", ".low", ".high"))
+            told |= dict(zip(keys, (100 * each for each in (gain.value, gain.low, gain.high)), strict=True))
+    return told

@@ -100,7 +100,7 @@ def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """
     mains = [study.name for study in edition]
     first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
-    depths = DEPTHS if set(FIRST) & set(mains) else ()
+    depths = (*DEPTHS, *MOBILENETS) if set(FIRST) & set(mains) else ()
     recorded = records.published()
     return [records.load(name) for name in (*first_runs, *depths) if name in recorded]
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from dmlrc import papers, paths
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
+from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import joined
@@ -62,7 +63,8 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     rows["untrained"] = trunk.transform("max")
     rows = rows[rows["method"].isin(records.scores["method"].unique())]
     paper = records.meta["protocol"]["paper"]
-    luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if len(records.trials) else SEED
+    once = len(records.trials) or records.meta["kind"] == TABLE  # of a table without a search, elsewhere
+    luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if once else SEED
     places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
     names = rows["method"].map(_labels(records, known_methods(paper)))
     return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
@@ -128,6 +130,7 @@ def cells(scores: pd.DataFrame) -> pd.DataFrame:
             "MAP@R": wide["map_at_r"].to_numpy(),
             "rank": [labels.places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
+            "over untrained": [labels.signed(gain, 2, "") for gain in ranked["mean"] - ranked["untrained"]],
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
             "experiment": [

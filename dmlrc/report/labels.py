@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.data import folder_name
+from dmlrc.papers import after2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
 from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
+KNOWN: Methods = METHODS | {method.name: method for method in after2019.METHODS}
 METRIC_LABELS = {
     "precision_at_1": "P@1",
     **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},
@@ -113,7 +115,10 @@ SIGNS = {
     CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
 }
 """What a sign behind a number means."""
-LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
+LAST_BLOCKS = {
+    "squeezenet1_0": "features.12",
+    **dict.fromkeys(("timm:tf_efficientnet_lite0", "timm:mobilenetv2_100"), "blocks.6"),
+}
 
 
 def prose(name: str) -> str:
@@ -125,7 +130,7 @@ def prose(name: str) -> str:
     return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
 
 
-def method_label(method: str, methods: Methods = METHODS) -> str:
+def method_label(method: str, methods: Methods = KNOWN) -> str:
     """A method's name as printed; one that is not among `methods` keeps its name."""
     return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
 

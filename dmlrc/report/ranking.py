@@ -116,8 +116,20 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
         f"Test classes, percent, {joined}: mean over the reruns, 95 % interval.",
         f"Intervals, and ranks in brackets (all of them right in 95 % of studies), count {luck}.",
         *once * (searched and "seed_ci95" not in first),
+        *_lift(first["mean"]),
         *["lost: reruns that diverged or failed, which no mean counts."] * lost,
         "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
+    ]
+
+
+def _lift(means: pd.Series) -> list[str]:
+    """How far training lifted the losses, which says whether they can be ranked; nothing without an untrained trunk."""
+    lift = tables.lift(means)
+    if np.isnan(lift):
+        return []
+    cannot = "" if lift > 0 else ": this table cannot rank losses"
+    return [
+        f"Training lifted them by {labels.signed(lift, 2, '')} points on average above the untrained trunk{cannot}."
     ]
 
 

@@ -12,7 +12,7 @@ from dmlrc.report import labels, statistics, titles
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
-from dmlrc.studies.catalogue import DEPTHS
+from dmlrc.studies.catalogue import DEPTHS, MOBILENETS
 
 PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
 """The scores around a peak: heading -> column of `of_papers`."""
@@ -112,7 +112,7 @@ def of_depths() -> pd.DataFrame:
 
     A row a study whose grid is recorded whole: of one that is not, the best rate may still be to come.
     """
-    grids = {name: records.find(f"{name}/rates") for name in DEPTHS}
+    grids = {name: records.find(f"{name}/rates") for name in (*DEPTHS, *MOBILENETS)}
     rows = [
         {"study": name, "in_use": studies.STUDIES[name].protocol.lr} | _peak(grid)
         for name, grid in grids.items()

@@ -3,14 +3,19 @@
 A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from dmlrc.records import PRETRAINED
 from dmlrc.report import labels
 
 BEST, TIE = "best", "tie"
 """Marks: the highest mean of its column, printed bold; one that ties with it, italic."""
 ABSENT = "–"
 number = labels.percent
+LIFT = "Lift by training"
+"""The row of a ranking that says how far training lifted the mean of its rows above the untrained trunk."""
 
 
 def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -47,6 +52,26 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         texts = {column: [known.get((row, column), absent) for row in rows] for column in columns}
         tables.append(pd.DataFrame(texts, index=pd.Index(rows)))
     return tuple(tables)
+
+
+def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labels.UNTRAINED)) -> pd.DataFrame:
+    """Rows of `results_table` with a last one, `LIFT`: the mean of the trained rows over the untrained trunk.
+
+    Of the columns that have an untrained trunk. Where the lift is not above 0, a table cannot rank losses.
+    untrained: the rows that nothing trained.
+    """
+    trained = scores[scores["mean"].notna() & ~scores["row"].isin(untrained)]
+    over = (trained["mean"] - trained["untrained"]).dropna()
+    columns = trained["column"][over.index]
+    lifts = [{"column": each, "mean": over[columns == each].mean()} for each in dict.fromkeys(columns)]
+    if not lifts:
+        return scores
+    whole = pd.concat([scores, pd.DataFrame(lifts).assign(row=LIFT, form="+.2%", mark="")], ignore_index=True)
+    if "mark" not in scores:
+        whole = whole.drop(columns="mark")
+    if isinstance(scores["row"].dtype, pd.CategoricalDtype):
+        whole["row"] = pd.Categorical(whole["row"], [*scores["row"].cat.categories, LIFT])
+    return whole
 
 
 def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:

@@ -265,6 +265,17 @@ def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") ->
     return float(by_method(frame, metric)["mean"].get(method, np.nan))
 
 
+def lift(means: pd.Series) -> float:
+    """By how much training lifted the mean of a table above its untrained trunk; NaN without that.
+
+    means: a score, indexed by method.
+
+    >>> round(lift(pd.Series({"pretrained": 0.2, "a": 0.25, "b": 0.21})), 3)
+    0.03
+    """
+    return float(means.drop(PRETRAINED, errors="ignore").mean() - means.get(PRETRAINED, np.nan))
+
+
 def measured_by_year(frame: pd.DataFrame, methods: Methods = METHODS) -> pd.DataFrame:
     """The year and P@1 of every method in a table of results: method, year, value. frame: as in `spread`."""
     rows = by_method(frame, "precision_at_1").reset_index()

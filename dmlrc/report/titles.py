@@ -10,7 +10,7 @@ from dmlrc import papers
 from dmlrc.protocol import Study
 from dmlrc.studies import STUDIES
 from dmlrc.studies.adapted import FIRST_RUNS
-from dmlrc.studies.catalogue import DEPTHS
+from dmlrc.studies.catalogue import DEPTHS, MOBILENETS
 
 DATASETS = {
     "glyphs": "Glyphs",
@@ -36,6 +36,13 @@ TRUNKS = {
     "inception_v3": "Inception-v3",
     "bn_inception": "BN-Inception",
     "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",
+    "timm:mobilenetv2_100": "MobileNetV2",
+}
+MOBILENET_DEPTHS = {
+    "embedder": "embedder alone",
+    "last-block": "last block trained",
+    "half": "half trained",
+    "whole": "everything trained",
 }
 RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
 """The experiments that are tables of their own, with another learning rate."""
@@ -75,6 +82,8 @@ def title(study: str) -> str:
     ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
     >>> title("cub200-2010-depths/squeezenet-last-block"), title("cars196crops-depths/squeezenet-embedder-alone")
     ('CUB-200 (2010), last block trained', 'Cars crops (embedder alone)')
+    >>> title("cars196crops-depths/mobilenetv2-whole-2000")
+    'Cars crops (MobileNetV2, everything trained, 2,000 steps)'
     >>> title("cub200-2010-frozen/rate-tenfold")
     'CUB-200 (2010), at ten times the rate'
     """
@@ -97,6 +106,9 @@ def _qualifiers(study: Study) -> list[str]:
 
 def _depth(study: Study) -> list[str]:
     protocol = study.protocol
+    if study.name in MOBILENETS:
+        depth, longer, _ = study.name.partition("/mobilenetv2-")[2].partition("-2000")
+        return ["MobileNetV2", MOBILENET_DEPTHS[depth], *["2,000 steps"] * bool(longer)]
     if protocol.train_from:
         return ["last block trained"]
     if protocol.frozen_trunk:

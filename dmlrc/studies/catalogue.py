@@ -226,7 +226,7 @@ def _icons() -> Study:
 
 
 MOBILENETS = tuple(study.name for study in _mobilenets())
-"""The studies of depths of training on one trunk; their chapter is still to be written, so that no edition has them."""
+"""The studies of depths of training on one trunk, whose settings were found elsewhere."""
 ICONS = (_icons().name,)
 """As these, of many classes with few images: not run yet, and no chapter has it."""
 DEPTHS = tuple(study.name for study in _depths())

@@ -9,35 +9,55 @@ import pytest
 from factories import searched_study as study
 from test_hypotheses import EIGHT, flat
 
+from dmlrc import studies
 from dmlrc.records import PRETRAINED
 from dmlrc.report import depth as measures
 from dmlrc.report import labels, statistics, style
-from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK
+from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, LAST_BLOCK
+from dmlrc.report.results_table import LIFT
 
 ORDER = flat(0.04, EIGHT)
 TURNED = dict(zip(EIGHT, list(flat(0.01, EIGHT).values())[::-1], strict=True))
 
 
+BIRDS, CARS_TOO = measures.SQUEEZENETS[CUB], measures.SQUEEZENETS[CARS]
+
+
 @pytest.fixture
 def depths(recorded):
-    """CUB-200 (2010) at three depths; the range shrinks to a quarter, then all scores turn around."""
+    """CUB-200 (2010) at two depths; the range shrinks to a quarter."""
     recorded[CUB] = study(CUB, flat())
     recorded[EMBEDDER[CUB]] = study(EMBEDDER[CUB], ORDER)
     higher = {name: value / 4 + 0.35 for name, value in ORDER.items()}
     recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], higher)
-    recorded[EVERYTHING] = study(EVERYTHING, TURNED)
-    return measures.depths(CUB)
+    return measures.depths(BIRDS)
 
 
-def test_depths_that_are_recorded_stand_from_the_shallowest(recorded, depths):
-    assert [each.label for each in depths] == [measures.ALONE, measures.BLOCK, measures.ALL]
-    assert [each.compared.study for each in depths] == [EMBEDDER[CUB], LAST_BLOCK[CUB], EVERYTHING]
-    del recorded[LAST_BLOCK[CUB]]
-    assert [each.label for each in measures.depths(CUB)] == [measures.ALONE, measures.ALL]
+@pytest.fixture
+def turned(recorded, depths):
+    """The two, and in the place of the last block one at which all scores turn around."""
+    recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], TURNED)
+    return [*depths, measures.depths(BIRDS)[1]]
+
+
+def test_depths_that_are_complete_stand_from_the_shallowest(recorded, depths):
+    assert [each.label for each in depths] == [measures.ALONE, measures.BLOCK]
+    assert [each.compared.study for each in depths] == [EMBEDDER[CUB], LAST_BLOCK[CUB]]
+    assert BIRDS.missing == []
+    found = recorded[EMBEDDER[CUB]]
+    recorded[EMBEDDER[CUB]] = replace(found, reruns=found.reruns[found.reruns["method"] != "margin"])
+    assert [each.label for each in measures.depths(BIRDS)] == [measures.BLOCK]
+    assert BIRDS.missing == [measures.ALONE]
 
 
 def test_nothing_recorded_is_no_depth(recorded):
-    assert measures.depths(CUB) == measures.depths(CARS) == []
+    assert measures.depths(BIRDS) == measures.depths(measures.MOBILENET) == []
+
+
+def test_the_series_name_studies_of_the_catalogue():
+    names = [name for series in measures.SERIES for name in series.studies.values()]
+    assert set(names) <= set(studies.known())
+    assert len(set(names)) == len(names) == 12
 
 
 def test_the_range_and_its_interval(depths):
@@ -48,8 +68,8 @@ def test_the_range_and_its_interval(depths):
     assert depths[1].compared.range.value < found.value
 
 
-def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
-    alone, block, everything = depths
+def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(turned):
+    alone, block, everything = turned
     assert measures.surely_turned(alone, alone) == []
     found = measures.surely_turned(block, everything)
     assert 2 < len(found) <= statistics.turned(block.scores, everything.scores)[0]
@@ -59,7 +79,7 @@ def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
     assert all(holm[pair] < 0.05 for pair in found)
 
 
-def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
+def test_searches_that_end_earlier_scatter_more(recorded, turned, monkeypatch):
     early, late = np.array([0.10, 0.14, 0.12]), np.array([0.20, 0.22, 0.21])
     rows = [
         {"method": method, "repetition": repetition, "trial": trial, "value": value}
@@ -70,37 +90,91 @@ def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
     recorded[CUB] = replace(recorded[CUB], trials=pd.DataFrame(rows))
     assert measures.shorter(CUB, 2) == pytest.approx(early.std() / late.std()) == pytest.approx(2)
     assert measures.shorter(CUB, 3) == measures.shorter(CUB, 9) == 1
-    sure = measures.surely_turned(*depths[1:])
+    sure = measures.surely_turned(*turned[1:])
     monkeypatch.setattr(measures, "shorter", lambda *_: 10.0)
-    depths = [replace(each) for each in depths]  # each asks once
-    assert len(measures.surely_turned(*depths[1:])) < len(sure)
+    again = [replace(each) for each in turned]  # each asks once
+    assert len(measures.surely_turned(*again[1:])) < len(sure)
 
 
-def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
-    lucky = measures.turned_by_luck(depths[0], depths[1])
+def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(turned):
+    lucky = measures.turned_by_luck(turned[0], turned[1])
     assert (lucky.n, lucky.low) == (28, 0)
-    assert lucky.value < statistics.turned(depths[1].scores, depths[2].scores)[0]
+    assert lucky.value < statistics.turned(turned[1].scores, turned[2].scores)[0]
 
 
-def test_a_method_that_one_depth_lacks_is_left_out_of_all(recorded, depths):
-    name = LAST_BLOCK[CUB]
+def without_margin(recorded, name):
+    """A study of whose margin loss no rerun came to a number."""
     scores = recorded[name].scores
     recorded[name] = replace(recorded[name], scores=scores[scores["method"] != "margin"])
-    found = measures.depths(CUB)
-    assert all("margin" not in each.scores.index and len(each.scores) == 7 for each in found)
-    plt.close(measures.order("CUB", found))
 
 
-def test_no_depth_is_squashed_by_the_height_of_another(recorded, depths):
-    high = dict(zip(EIGHT, np.linspace(0.31, 0.49, 8), strict=True))
-    recorded[EVERYTHING] = study(EVERYTHING, high)
-    depths = measures.depths(CUB)
-    drawing = measures.order("Birds", depths)
-    drawn = [bars.lines[0] for bars in drawing.axes[0].containers]
-    heights = [line.get_ydata()[0] for line in drawn[8:]]
-    assert np.ptp(heights) == pytest.approx(100 * depths[2].compared.range.value / depths[2].scores.mean())
-    assert {line.get_linestyle() for line in drawn[8:]} == {"None"}  # Omniglot has other images
+def test_depths_are_compared_by_the_methods_that_both_have(recorded, depths):
+    without_margin(recorded, LAST_BLOCK[CUB])
+    alone, block = found = measures.depths(BIRDS)
+    assert len(alone.scores) == 8
+    assert len(block.scores) == 7
+    assert [list(each.scores.index) for each in measures.alike(*found)] == [list(block.scores.index)] * 2
+    made = measures.step(*found)
+    assert set(made.without) == set(block.scores.index)
+    kept = alone.scores.drop("margin")
+    ratio = np.ptp(block.scores) / block.scores.mean() / (np.ptp(kept) / kept.mean())
+    assert made.ratio.value == pytest.approx(ratio)
+    drawing = measures.order("CUB", found)
+    drawn = [len(bars.lines[0].get_ydata()) for bars in drawing.axes[0].containers]
+    assert sorted(drawn) == [1, *[2] * 7]  # margin has the first depth alone
     plt.close(drawing)
+    cells, _ = measures.cells(found)
+    assert cells.loc["Margin", measures.BLOCK] == "–"
+    shown = measures.worth({BIRDS: found})
+    assert shown["losses"].tolist() == ["8", "7"]
+
+
+def test_a_step_says_how_the_order_and_the_range_change(depths, turned):
+    closer, around = measures.step(*depths), measures.step(turned[0], turned[2])
+    assert closer.rho.value > 0.9 > -0.9 > around.rho.value
+    assert closer.ratio.high < 1
+    assert measures.APART[closer.verdict] == "closer"
+    assert closer.holding == len(closer.without) == 8
+    farther = measures.step(*depths[::-1])
+    assert measures.APART[farther.verdict] == "farther apart"
+    cells = measures.step_cells({("birds", "block"): closer, ("birds", "again"): around})
+    swapped, pairs = statistics.turned(turned[0].scores, turned[2].scores)
+    assert cells["pairs that swap"].tolist() == ["0 of 28", f"{swapped} of {pairs}"]
+    assert cells["the same without one loss"].iloc[0] == "8 of 8"
+    assert cells["ratio"].iloc[0].startswith(f"{closer.ratio.value:.2f} [")
+
+
+def test_no_verdict_where_luck_makes_a_range(recorded, depths):
+    recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], dict.fromkeys(EIGHT, 0.3), search=0, seed=0.004)
+    made = measures.step(*measures.depths(BIRDS))
+    assert measures.APART[made.verdict] == "noise may make a range"
+
+
+def test_steps_lead_from_the_embedder_alone_to_every_deeper_training(depths):
+    three = [*depths, replace(depths[1], label=measures.HALF)]
+    found = measures.steps({BIRDS: three, CARS_TOO: depths[1:]})
+    assert list(found) == [(BIRDS.title, measures.BLOCK), (BIRDS.title, measures.HALF)]
+
+
+def test_training_is_worth_what_it_lifts_and_what_was_not_run_is_named(recorded, depths):
+    row = {"method": PRETRAINED, "repetition": 0, "rerun": 0, "setting": "concatenated"}
+    values = {"map_at_r": 0.25, "precision_at_1": 0.9}
+    name = EMBEDDER[CUB]
+    untrained = pd.DataFrame([row | {"metric": metric, "value": value} for metric, value in values.items()])
+    recorded[name] = replace(recorded[name], scores=pd.concat([recorded[name].scores, untrained]))
+    alone, _ = measures.depths(BIRDS)
+    assert alone.lifts["map_at_r"] == pytest.approx(alone.scores.mean() - 0.25)
+    assert alone.lifts["precision_at_1"] < 0
+    means = alone.precision.summary["mean"]
+    gain = means.drop(["contrastive", "triplet"]).mean() / means["contrastive"] - 1
+    assert measures.newer(alone, "contrastive").value == pytest.approx(gain)
+    assert measures.newer(alone.only(["triplet", "arcface"]), "contrastive") is None
+    cells = measures.worth({BIRDS: [alone], CARS_TOO: []})
+    assert cells["losses"].tolist() == ["8", *[measures.NOT_RUN] * 3]
+    first = cells.iloc[0]
+    assert first["untrained MAP@R"] == "25.00"
+    assert first["lift of MAP@R"] == f"{100 * alone.lifts['map_at_r']:+.2f}"
+    assert first["newer over Contrastive, %"].startswith(f"{100 * gain:+.1f} ± ")
 
 
 def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
@@ -109,28 +183,40 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
     recorded[LAST_BLOCK[CARS]] = study(LAST_BLOCK[CARS], {name: value + 0.1 for name, value in TURNED.items()})
     told = {"study": LAST_BLOCK[CARS], "of_trunk": 1e-5, "rate": [1e-6, 1e-5, 1e-4], "mean": [0.2, 0.3, 0.31]}
     monkeypatch.setattr(measures.rates, "of_embedders", lambda: pd.DataFrame(told))
+    monkeypatch.setattr(measures, "MOBILENET", CARS_TOO)
     n = measures.numbers()
-    alone, block = measures.depths(CARS)[:2]
+    alone, block = measures.depths(CARS_TOO)
     assert n["cars196crops.own_rate"] == pytest.approx(1)
-    assert n["cars196crops.gain"] == pytest.approx(100 * (block.scores.mean() - alone.scores.mean()))
+    assert (
+        n["cars196crops.gain"]
+        == n["mobilenet.gain"]
+        == pytest.approx(100 * (block.scores.mean() - alone.scores.mean()))
+    )
     assert n["cars196crops.swapped"] > n["cars196crops.lucky.high"]  # the order is turned, and surely so
     assert n["cars196crops.sure"] == len(measures.surely_turned(alone, block)) > 2
     assert n["cars196crops.last"].startswith("margin, ")
     assert n["cub200_2010.swapped"] <= n["cub200_2010.lucky.high"]
     assert n["cub200_2010.range.alone"] == pytest.approx(100 * np.ptp(depths[0].scores))
-    kept = [np.ptp(each.scores.drop("margin")) for each in (alone, block)]
-    assert n["cars196crops.without_margin"] == pytest.approx(kept[1] / kept[0])
+    kept = [each.scores.drop("margin") for each in (alone, block)]
+    shares = [np.ptp(each) / each.mean() for each in kept]
+    assert n["cars196crops.without_margin"] == pytest.approx(shares[1] / shares[0])
+    made = measures.step(alone, block)
+    assert n["cars196crops.ratio"] == pytest.approx(made.ratio.value)
+    assert (n["cars196crops.holding"], n["cars196crops.losses"]) == (made.holding, 8)
+    gain = measures.newer(block, "triplet")
+    assert n["cars196crops.newer.triplet.block.low"] == pytest.approx(100 * gain.low)
+    assert n["missing"] == ""
     assert n["wider"] == 1.0
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     cells, marks = measures.cells(depths)
     assert list(cells.columns) == [each.label for each in depths]
-    assert len(cells) == 11
+    assert len(cells) == 11  # nothing untrained is recorded, so no lift
     assert float(cells.loc[measures.LUCK, measures.ALONE]) == pytest.approx(100 * depths[0].luck, abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
-    assert cells.loc[labels.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
-    assert len(measures.score_numbers(depths)) == 24
+    assert cells.loc[labels.UNTRAINED].tolist() == ["–"] * 2  # the made-up studies have none
+    assert len(measures.score_numbers(depths)) == 16
     best = labels.method_label(depths[1].scores.idxmax())
     assert marks[measures.BLOCK][best] == "best"
     assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
@@ -142,15 +228,17 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     name = EMBEDDER[CUB]
     row = {"method": PRETRAINED, "repetition": 0, "rerun": 0, "setting": "concatenated", "metric": "map_at_r"}
     frame = pd.concat([recorded[name].scores, pd.DataFrame([row | {"value": 0.25}])])
-    assert np.isnan(depths[0].untrained)
+    assert np.isnan(depths[0].untrained["map_at_r"])
     recorded[name] = replace(recorded[name], scores=frame)
-    found = measures.depths(CUB)
-    assert found[0].untrained == 0.25
-    assert measures.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
+    found = measures.depths(BIRDS)
+    assert found[0].untrained["map_at_r"] == 0.25
+    cells = measures.cells(found)[0]
+    assert cells.loc[labels.UNTRAINED].tolist() == ["25.00", "–"]
+    assert cells.loc[LIFT].tolist() == [f"{100 * (found[0].scores.mean() - 0.25):+.2f}", "–"]
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):
-    for shown in (depths, depths[:2]):
+    for shown in (depths, depths[::-1]):
         figure = measures.order("CUB", shown)
         lines = [bars.lines[0] for bars in figure.axes[0].containers][:8]
         for place in range(2):

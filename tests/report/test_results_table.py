@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dmlrc.report.results_table import results_table
+from dmlrc.report.results_table import LIFT, results_table, with_lift
 
 
 def scores(**columns):
@@ -49,3 +49,24 @@ def test_a_frame_may_give_the_form_of_its_numbers_and_the_order_of_its_rows():
     frame = scores(form=["+.1%", np.nan, ".3f"], half=[0.01, np.nan, 0.02])
     cells, _ = results_table(frame.assign(row=pd.Categorical(frame["row"], ["C", "D", "A", "B"])))
     assert cells["CUB", "P@1"].to_dict() == {"C": "0.550 ± 0.020", "D": "–", "A": "+50.0 ± 1.0", "B": "60.00"}
+
+
+def test_a_ranking_says_how_far_training_lifted_the_mean_above_the_untrained_trunk():
+    frame = pd.DataFrame(
+        {
+            "row": ["Untrained trunk", "a", "b", "c", "a"],
+            "column": ["ours", "ours", "ours", "ours", "a paper's"],
+            "mean": [0.20, 0.25, 0.21, np.nan, 0.9],
+            "untrained": [0.20, 0.20, 0.20, 0.20, np.nan],
+        }
+    )
+    cells, marks = results_table(with_lift(frame))
+    assert cells.index[-1] == LIFT
+    assert cells.loc[LIFT].tolist() == ["+3.00", "–"]
+    assert (marks == "").all(axis=None)
+    ordered = frame.assign(row=pd.Categorical(frame["row"], ["b", "a", "c", "Untrained trunk"]))
+    assert results_table(with_lift(ordered))[0].index.tolist() == ["b", "a", "c", "Untrained trunk", LIFT]
+    others = with_lift(frame, untrained=("Untrained trunk", "b"))
+    assert results_table(others)[0].loc[LIFT, "ours"] == "+5.00"
+    alone = frame[frame["column"] == "a paper's"]
+    assert LIFT not in results_table(with_lift(alone))[0].index

@@ -13,7 +13,7 @@ from dmlrc.report.after2019.page import ALL
 from dmlrc.report.decides import measures
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
-from dmlrc.report.results_table import number, results_table
+from dmlrc.report.results_table import number, results_table, with_lift
 from dmlrc.report.significance.measures import SEEDS
 from dmlrc.report.significance.page import scored
 
@@ -95,7 +95,7 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
         scores = scored(found.scores[which], head := rate_head(found, which), found.untrained)
         trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": found.untrained})
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
-    cells, marks = results_table(pd.concat(parts, ignore_index=True))
+    cells, marks = results_table(with_lift(pd.concat(parts, ignore_index=True)))
     if SEARCHED in found.made:
         rates = found.rates_found().map(labels.rate)
         cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""

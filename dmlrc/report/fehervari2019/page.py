@@ -12,8 +12,9 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
+from dmlrc.report.results_table import with_lift
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
 """The methods in the order of the paper's tables."""
@@ -123,7 +124,8 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
     order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(scores["method"]))]
-    return scores.assign(row=common.in_order(scores["method"], order, fehervari_label))
+    scores = scores.assign(row=common.in_order(scores["method"], order, fehervari_label))
+    return with_lift(scores, untrained=(labels.UNTRAINED, fehervari_label(FLOATS)))
 
 
 # How the tables agree
@@ -240,6 +242,7 @@ def of_study(main: str) -> dict[str, float | str]:
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
+        "lift": 100 * tables.lift(values["mean"].drop(FLOATS)),
         "above": ", ".join(sorted(trained.index[trained["mean"] >= values["mean"][PRETRAINED]])),
         **{"floats_low": ranks.low, "floats_high": ranks.high, "methods": ranks.of},
         **{"dims_gain": int((sizes["mean"] > sizes["ci95"]).sum()), "sizes_above": above, "sizes": of},

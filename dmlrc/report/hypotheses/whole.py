@@ -40,7 +40,11 @@ NOT_RUN, NO_VERDICT = "not run", "no verdict"
 BASE = "contrastive"
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
-FEWER = {"cars196crops-depths/mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
+_FOUR = (*CLASSICS, "normalized_softmax", "multi_similarity")
+FEWER = {
+    "cars196crops-depths/mobilenetv2-whole": (_FOUR, 2),
+    "cars196crops-depths/mobilenetv2-half": ((*_FOUR, "cosface", "proxy_anchor"), 3),
+}
 """What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
 SENTENCES = {
     "H10": "With everything trained, newer losses gain little over contrastive.",
@@ -176,12 +180,9 @@ def losses_matter_less(data: str) -> Whole:
     if any(each.luck == significance.SEEDS for each in decides) or len(common) < 3:
         return Whole("H11", data, (), NOT_TESTED, on=on)
     what = f"range / mean, everything trained / embedder alone{left_out(pair, common)}"
-    lucky = tuple(name for name, each in zip(on, decides, strict=True) if not each.range.low > 0)
-    findings = tuple(_judged_ratio(f"{what} ({luck})", each, bool(lucky)) for luck, each in both.items())
-    without = {}
-    for name in common:
-        left = [each.only([other for other in common if other != name]) for each in decides]
-        without[name] = _judged_ratio(f"without {name}", left, not all(each.range.low > 0 for each in left))
+    lucky = tuple(name for name, each in zip(on, decides, strict=True) if by_luck(each))
+    findings = tuple(judged_ratio(f"{what} ({luck})", each, bool(lucky)) for luck, each in both.items())
+    without = without_each(decides)
     told = power.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
     more = {"without": without, "by_luck": lucky, "told": told, **_size(*decides)}
     return Whole("H11", data, findings, findings[0].verdict, on=on, **more)
@@ -193,11 +194,25 @@ def _size(*compared: Comparison) -> dict[str, int]:
     return {"methods": len(reruns[0]), "reruns": int(min(each.min() for each in reruns))}
 
 
-def _judged_ratio(what: str, both: Sequence[Comparison], lucky: bool) -> Finding:
-    """The ratio of two studies; no verdict where luck alone could make one of its ranges."""
+def judged_ratio(what: str, both: Sequence[Comparison], lucky: bool) -> Finding:
+    """The ratio of the relative ranges of two studies; no verdict where luck alone could make one of them."""
     found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both])
     finding = Finding.by_interval(what, found, Region(high=1))
     return replace(finding, verdict=NO_VERDICT) if lucky else finding
+
+
+def by_luck(compared: Comparison) -> bool:
+    """Whether luck alone could make the range of a study's methods."""
+    return not compared.range.low > 0
+
+
+def without_each(both: Sequence[Comparison]) -> dict[str, Finding]:
+    """`judged_ratio` of two studies of the same methods, without each of these in turn."""
+    found = {}
+    for name in both[0].methods:
+        left = [each.only([other for other in each.methods if other != name]) for each in both]
+        found[name] = judged_ratio(f"without {name}", left, any(map(by_luck, left)))
+    return found
 
 
 def ratio(groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000) -> Estimate:

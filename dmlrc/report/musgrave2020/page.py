@@ -13,7 +13,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, tables
-from dmlrc.report.results_table import results_table
+from dmlrc.report.results_table import results_table, with_lift
 from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy, nmi_of_random
 
 ORDER = ("map_at_r", "precision_at_1", "r_precision")
@@ -47,11 +47,11 @@ def results(
         for setting, metric in zip(scores["setting"], scores["metric"], strict=True)
     ]
     scores["row"] = [labels.method_label(name, methods) for name in scores["method"]]
-    cells, marks = results_table(_compared(scores, state))
-    runs = [_reruns(state, name) for name in names] if state is not None else []
-    counts = {*runs} - {""}
+    cells, marks = results_table(with_lift(_compared(scores, state)))
+    runs = {labels.method_label(name, methods): _reruns(state, name) for name in names} if state is not None else {}
+    counts = {*runs.values()} - {""}
     if len(counts) > 1 or not all(map(str.isdigit, counts)):  # the same number of all is said by the caption
-        cells[("", "reruns")] = runs
+        cells[("", "reruns")] = [runs.get(row, "") for row in cells.index]
         marks[("", "reruns")] = ""
     return cells.rename_axis("Method"), marks.rename_axis("Method")
 

@@ -15,8 +15,9 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, titles
+from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
+from dmlrc.report.results_table import with_lift
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate, of_groups
 
@@ -97,7 +98,7 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
     compared = common.compared(rows)
     compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
     row = common.in_order(compared["method"], [PRETRAINED, *METHODS], roth_label)
-    return compared.assign(row=row, half=compared["std"], form=".2%")
+    return with_lift(compared.assign(row=row, half=compared["std"], form=".2%"))
 
 
 def agreement(by_study: ByStudy) -> pd.DataFrame:
@@ -447,6 +448,7 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
     rank, whole, (_, without) = correlation(shape, "rho", ranks=True), correlation(shape, "rho"), carried(shape, "rho")
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
+        "lift": 100 * tables.lift(r1["mean"]),
         **{"rows": len(trained), "below": int((trained < r1["mean"][PRETRAINED]).sum())},
         **{"agreement_low": float(order.min()), "agreement_high": float(order.max())},
         **{"mined_low": min(estimate.low for estimate in mined)},

@@ -12,8 +12,9 @@ import pandas as pd
 
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
+from dmlrc.report.results_table import with_lift
 from dmlrc.report.statistics import Estimate, of_groups
 
 TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
@@ -83,7 +84,7 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
         blocks.append(common.under(part, dataset, "R@1"))
     scores = common.compared(pd.concat(blocks))
     sizes = scores["dim"].map(", {:g}-d".format).where(scores["method"].isin(several) & scores["dim"].notna(), "")
-    return common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes))
+    return with_lift(common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes)))
 
 
 def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
@@ -101,7 +102,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
                 blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.compared(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
-    return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
+    return with_lift(scores.assign(row=common.in_order(scores["method"], order, zhai_label)))
 
 
 def _by_loss(records: StudyRecords) -> pd.DataFrame:
@@ -274,7 +275,9 @@ def of_study(main: str) -> dict[str, float]:
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
     [curve] = starts.around({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
+    alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
+        "lift": 100 * tables.lift(pd.concat([alike, pd.Series({PRETRAINED: trunk})])),
         **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
         "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},

@@ -1,0 +1,104 @@
+"""CosFace and ProxyNCA with their scales searched in logarithms, beside the linear searches of the tables.
+
+The values that won linear searches lie low in their ranges, where a linear search seldom looks.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import search
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels, prose, statistics, tables, titles
+from dmlrc.report.hypotheses import whole
+from dmlrc.report.results_table import number
+from dmlrc.report.significance import measures as significance
+
+SCALES = {"cosface": "scale", "proxy_nca": "softmax_scale"}
+LINEAR, LOGARITHMIC = "linear", "logarithmic"
+
+
+def compared(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The two ways to search a scale, of each table beside which the logarithmic one is complete.
+
+    A row a study, method and way. Columns: study, method, way, validation (best MAP@R of each search, their mean), test
+    (concatenated MAP@R), difference, low, high (of test MAP@R from the linear way, Welch's over the searches; NaN in
+    that way's row), luck (SD of test MAP@R between the searches), lowest and highest (of the scales that won).
+    """
+    rows = []
+    for main in edition:
+        if found := whole.complete(f"{main.name}/log-scales"):
+            ways = {LINEAR: main, LOGARITHMIC: found.records}
+            rows += [
+                {"study": main.name, "method": method, "way": way}
+                | _validation(each, method)
+                | _test(_tests(each, method), _tests(main, method) if way == LOGARITHMIC else None)
+                for method in SCALES
+                for way, each in ways.items()
+            ]
+    return pd.DataFrame(rows)
+
+
+def _tests(records: StudyRecords, method: str) -> pd.Series:
+    """Concatenated test MAP@R of each search of a method, the mean of its reruns."""
+    scores = significance.scores(records)
+    return scores[scores["method"] == method].groupby("repetition")["value"].mean()
+
+
+def _test(scores: pd.Series, linear: pd.Series | None) -> dict[str, float]:
+    found = {"test": scores.mean(), "luck": scores.std()}
+    if linear is None:
+        return found | dict.fromkeys(("difference", "low", "high"), np.nan)
+    gain = statistics.welch(scores, linear, "searches")
+    return found | {"difference": gain.value, "low": gain.low, "high": gain.high}
+
+
+def _validation(records: StudyRecords, method: str) -> dict[str, float]:
+    trials = records.trials[records.trials["method"] == method]
+    best = [search.best(part.to_dict("records")) for _, part in trials.groupby("repetition")]
+    scales = [each["params"][SCALES[method]] for each in best]
+    value = float(np.mean([each["value"] for each in best]))
+    return {"validation": value, "lowest": min(scales), "highest": max(scales)}
+
+
+def cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`compared` as cells, MAP@R in percent and points."""
+    scales = found[["lowest", "highest"]].to_numpy()
+    gains = found[["difference", "low", "high"]].to_numpy()
+    shown = {
+        "validation": found["validation"].map(number),
+        "test": found["test"].map(number),
+        "gain": [number(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
+        "SD between searches": found["luck"].map(number),
+        "scales that won": [f"{labels.number(low)} to {labels.number(high)}" for low, high in scales],
+    }
+    keys = [found["study"].map(titles.title), found["method"].map(labels.method_label), found["way"]]
+    return pd.DataFrame(shown).set_index(pd.MultiIndex.from_arrays(keys, names=["Study", "Loss", "Scale searched"]))
+
+
+def places(study: StudyRecords) -> list[float]:
+    """Where in their linear range the scales lie that won each search of a table: 0 is its lower end, 1 its upper."""
+    found = []
+    for method, scale in SCALES.items():
+        limits, ends = tables.METHODS[method].space[scale], _validation(study, method)
+        found += [(ends[end] - limits.low) / (limits.high - limits.low) for end in ("lowest", "highest")]
+    return found
+
+
+def numbers(found: pd.DataFrame) -> dict[str, float]:
+    """What the text of the page rests on: points of test MAP@R, over studies and losses.
+
+    pairs: how many gains there are; clear: of how many the interval is without 0; calmer: in how many the logarithmic
+    searches scatter less.
+    """
+    if found.empty:
+        return {"scales.pairs": 0.0}
+    ways = {way: part.reset_index(drop=True) for way, part in found.groupby("way")}
+    logarithmic = ways[LOGARITHMIC]
+    return {
+        "scales.pairs": float(len(logarithmic)),
+        "scales.clear": float(((logarithmic["low"] > 0) | (logarithmic["high"] < 0)).sum()),
+        "scales.calmer": float((logarithmic["luck"] < ways[LINEAR]["luck"]).sum()),
+        **prose.span("scales.gain", 100 * logarithmic["difference"]),
+    }
