@@ -1,9 +1,10 @@
 """The list of what is committed: `python -m dmlrc.report.results_list` writes results/README.md."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from dmlrc import paths, records
+from dmlrc import comparison, paths, records
 from dmlrc.protocol import TABLE
 from dmlrc.report import labels, titles
 
@@ -48,11 +49,20 @@ def _line(name: str) -> str:
     part = "" if meta["complete"] else ", in part"
     return (
         f"| [{name}]({name}/) | {_what(name, meta)}{part} | {meta['created'][:10]} | `{meta['commit'][:10]}` | "
-        f"`dmlrc study run {name}` |"
+        f"`{_command(name, meta)}` |"
     )
 
 
+def _command(name: str, meta: Mapping[str, Any]) -> str:
+    if meta["kind"] != comparison.KIND:
+        return f"dmlrc study run {name}"
+    [file] = paths.committed(name).glob("*.py")
+    return f"dmlrc compare {file.relative_to(paths.home())} --study {meta['parent']} --submit"
+
+
 def _what(name: str, meta: Mapping[str, Any]) -> str:
+    if meta["kind"] == comparison.KIND:
+        return f"board: the loss {Path(name).name}, from a file"
     if meta["kind"] == TABLE:
         return f"{titles.METHODS_TABLE}: {titles.title(name)}, {labels.trunk(meta['protocol'])}"
     if meta["kind"] == "rates":

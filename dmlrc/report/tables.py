@@ -490,14 +490,3 @@ def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
     facts = untrained.meta["data"]
     classes, images = facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
     return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
-
-
-def nmi_of_random(classes: int, images: float) -> float:
-    """NMI of embeddings whose clusters hold one image each of `images` classes: 1 - log S / log C, NaN for S > C.
-
-    Musgrave et al. 2020, Eqs. 3-7; for C = `classes` of S = `images` each.
-
-    >>> round(nmi_of_random(10_000, 4), 3)
-    0.849
-    """
-    return float(1 - np.log(images) / np.log(classes)) if images <= classes else float("nan")

@@ -19,7 +19,7 @@ from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
-from dmlrc.report.decides import figures, levers, measures, page
+from dmlrc.report.decides import figures, levers, measures, page, searches
 from dmlrc.report.statistics import Estimate
 
 METHODS = ("contrastive", "triplet", "margin", "arcface")
@@ -255,7 +255,7 @@ class TestPipeline:
 class TestSearches:
     def test_the_search_as_it_was_made_and_random_trials(self):
         records = study()
-        searched, random = measures.tuning(records), measures.random_tuning(records)
+        searched, random = searches.tuning(records), searches.random_tuning(records)
         assert list(searched.columns) == list(METHODS)
         assert list(searched.index) == list(range(1, 21))
         own = records.trials.query("method == 'margin'")
@@ -268,33 +268,33 @@ class TestSearches:
 
     def test_tuning_brings_the_methods_closer_or_not(self):
         records = study(search=0.0)
-        found = measures.levelled(records)
+        found = searches.levelled(records)
         assert found["search"] == pytest.approx(np.std([0.03 * place for place in range(4)], ddof=1))
         assert found["1"] == pytest.approx(np.std([0.03 * place - 0.145 * (place + 1) for place in range(4)], ddof=1))
 
     def test_a_search_that_only_diverged(self):
         records = study()
         records.trials.loc[records.trials["method"] == "margin", "value"] = np.nan
-        assert measures.tuning(records)["margin"].isna().all()
-        assert np.isfinite(measures.levelled(records)["search"])
+        assert searches.tuning(records)["margin"].isna().all()
+        assert np.isfinite(searches.levelled(records)["search"])
 
     def test_a_search_that_ends_far_below_another_one_is_stuck(self, monkeypatch):
         monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
         records = study(search=0.0, name="cub200-2010-frozen")
         own = records.trials["method"] == "margin"
-        records.trials.loc[own & (records.trials["repetition"] == 1), "value"] *= 1 - measures.FAR - 0.001
-        records.trials.loc[own & (records.trials["repetition"] == 2), "value"] *= 1 - measures.FAR + 0.001
-        [lost] = measures.stuck([records]).itertuples()
+        records.trials.loc[own & (records.trials["repetition"] == 1), "value"] *= 1 - searches.FAR - 0.001
+        records.trials.loc[own & (records.trials["repetition"] == 2), "value"] *= 1 - searches.FAR + 0.001
+        [lost] = searches.stuck([records]).itertuples()
         assert (lost.study, lost.method, lost.repetition) == ("cub200-2010-frozen", "margin", 1)
-        assert lost.short == pytest.approx(measures.FAR + 0.001)
-        assert page.stuck_cells(measures.stuck([records]))["search"].tolist() == ["2"]
+        assert lost.short == pytest.approx(searches.FAR + 0.001)
+        assert page.stuck_cells(searches.stuck([records]))["search"].tolist() == ["2"]
 
     def test_luck_by_the_number_of_hyperparameters_is_that_of_plain_loops(self, monkeypatch):
         monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
         records = study(name="cub200-2010-frozen")
         trials = pd.concat([records.trials, records.trials.assign(trial=records.trials["trial"] + 20)])
         trials.loc[(trials["method"] == "triplet") & (trials["trial"] == 30), "value"] = 0.9
-        table = measures.search_luck([replace(records, trials=trials)])
+        table = searches.search_luck([replace(records, trials=trials)])
         assert table["hyperparameters"].to_dict() == {"triplet": 1, "contrastive": 2, "margin": 3, "arcface": 3}
         runs = records.scores.query("method == 'margin' and setting == 'concatenated'")
         means = [np.mean(runs[runs["repetition"] == each]["value"]) for each in range(3)]
@@ -343,14 +343,14 @@ class TestSweeps:
 
 class TestValidationAndTest:
     def test_what_is_good_on_validation_is_good_on_test(self):
-        found = measures.choosing(study(noise=0.0))
+        found = searches.choosing(study(noise=0.0))
         assert found["rho"] == pytest.approx(1)
         assert found["regret"] == pytest.approx(0)
 
     def test_regret_is_what_the_wrong_choice_costs(self):
         records = study(repetitions=1, search=0.0, noise=0.0)
         records.trials.loc[records.trials["method"] == "contrastive", "value"] += 1
-        found = measures.choosing(records)
+        found = searches.choosing(records)
         assert found["regret"] == pytest.approx(0.09)
         assert np.isnan(found["uncertain"])
 
@@ -359,14 +359,14 @@ class TestValidationAndTest:
         for _ in range(200):
             values = pd.DataFrame(rng.normal(0.5, 0.01, (42, 2)), columns=["validation", "test"])
             values.index = pd.MultiIndex.from_product([range(14), range(3)], names=["method", "repetition"])
-            monkeypatch.setattr(measures, "validation_and_test", lambda records, values=values: values)
-            found = measures.choosing(None)
+            monkeypatch.setattr(searches, "validation_and_test", lambda records, values=values: values)
+            found = searches.choosing(None)
             regrets.append(found["regret"])
             covered.append(abs(found["regret"]) <= found["uncertain"])
             monkeypatch.setattr(
-                measures, "validation_and_test", lambda records, values=values: values.xs(0, level=1, drop_level=False)
+                searches, "validation_and_test", lambda records, values=values: values.xs(0, level=1, drop_level=False)
             )
-            lucky.append(measures.choosing(None)["regret"])
+            lucky.append(searches.choosing(None)["regret"])
         assert np.mean(regrets) == pytest.approx(0, abs=3 * np.std(regrets) / np.sqrt(200))
         assert np.mean(covered) >= 0.95  # the mean over three choices varies less than one difference
         assert np.mean(lucky) > 0.01  # the winner's luck
@@ -404,9 +404,9 @@ def test_cells_and_figures():
     arrows = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
     assert {(float(arrow.get_xdata()[0]), arrow.get_marker()) for arrow in arrows} == {(figures.LEAST, "<")}
     records = study()
-    tuned = figures.tuning("a", measures.tuning(records), measures.random_tuning(records))
+    tuned = figures.tuning("a", searches.tuning(records), searches.random_tuning(records))
     assert {"Contrastive", "ArcFace"} <= set(drawn(tuned))
-    figure = figures.validation("a", measures.validation_and_test(records))
+    figure = figures.validation("a", searches.validation_and_test(records))
     points = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert sum(len(line.get_xdata()) for line in points) == 12
 

@@ -8,7 +8,7 @@ so each part is divided by the mean of the scores that it was measured on.
 """
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dmlrc import search as searches
 from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
@@ -30,13 +29,6 @@ from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 METRIC = "map_at_r"
 CHI = "chi-square interval of a variance"
-FIRST_RANDOM = searches.TPE["n_startup_trials"]
-"""The trials of a search that are drawn at random, before the sampler proposes any."""
-HALF = 25
-"""Trials: half of a search."""
-FAR = 0.03
-"""A search is stuck that ends this far below another one of the same loss, as a share of its score."""
-
 FAMILIES = {
     "contrastive": ("contrastive", "contrastive_distance"),
     "triplet": ("triplet", "triplet_distance"),
@@ -365,75 +357,6 @@ def _losses(records: StudyRecords, level: str | None) -> Mapping[str, str]:
     return {method.name: method.loss for method in known.methods if method.level == level} if known else {}
 
 
-# Searches
-
-
-def tuning(records: StudyRecords) -> pd.DataFrame:
-    """How good a search of so many trials is: a row a number of trials from 1, a column a method; validation MAP@R.
-
-    The best trial so far of the searches as they were made, mean over the repetitions.
-    """
-    best = tables.best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
-    means = {method: part.mean(skipna=False) for method, part in best.groupby(level="method")}
-    return pd.DataFrame(means)[tables.ordered(means)].rename_axis("trials")
-
-
-def random_tuning(records: StudyRecords) -> pd.DataFrame:
-    """The expected best of so many random trials (Dodge et al. 2019): as `tuning`, from the random trials alone.
-
-    Those are the first FIRST_RANDOM of every repetition. Validation classes.
-    """
-    drawn = records.trials[records.trials["trial"] < FIRST_RANDOM]
-    best = {method: pd.Series(statistics.expected_best(part["value"])) for method, part in drawn.groupby("method")}
-    return pd.DataFrame(best)[tables.ordered(best)].rename(lambda row: row + 1).rename_axis("trials")
-
-
-def levelled(records: StudyRecords) -> pd.Series:
-    """SD over the methods of the expected best of 1, 2, 5 and 10 random trials, and of whole searches ("search")."""
-    random, whole = random_tuning(records), tuning(records)
-    found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
-    return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
-
-
-def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How much searches of each loss differ, by how many hyperparameters it has: a row a loss, means over the studies.
-
-    Those of the studies that were searched again, and of the losses after 2019 around them. Columns: hyperparameters,
-    luck (SD of a repetition's mean, concatenated test MAP@R, as a share of the loss's own mean), late (what the trials
-    after the first HALF add to the best validation MAP@R).
-    """
-    rows = []
-    for found in filter(None, (each for main in edition for each in (main, _later(main)))):
-        spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
-        runs = significance.scores(found).groupby(["method", "repetition"])["value"].mean().groupby("method")
-        best = tables.best_so_far(found).pivot(index=["method", "repetition"], columns="trial", values="best")
-        late = (best.iloc[:, -1] - best.get(HALF - 1, np.nan)).groupby("method").mean()
-        rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
-    table = pd.concat(rows).dropna().rename_axis("method")
-    return table.groupby("method").mean().sort_values("hyperparameters", kind="stable")
-
-
-def _later(main: StudyRecords) -> StudyRecords | None:
-    return editions.experiment_of(main.name, "after2019")
-
-
-def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The searches that ended more than FAR below the best one of their loss on the same data, the furthest first.
-
-    Columns: study, method, repetition, value (validation MAP@R of its best trial), best (that of the best search) and
-    short (a fraction of this). Where rates were searched too, searches at the shared rate count as others of the loss.
-    """
-    parts = []
-    for main in edition:
-        around = (main, _later(main), editions.experiment_of(main.name, "rate-searched"))
-        found = {each.name: each.trials for each in around if each is not None}
-        ends = pd.concat(found, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
-        parts.append(ends.assign(best=ends.groupby("method")["value"].transform("max")))
-    table = pd.concat(parts, ignore_index=True)
-    table["short"] = 1 - table["value"] / table["best"]
-    return table[table["short"] > FAR].sort_values("short", ascending=False, ignore_index=True)
-
-
 # Rates on the test classes
 
 
@@ -550,39 +473,3 @@ def levels(found: AtRates) -> pd.DataFrame:
 
 
 # Validation and test
-
-
-def validation_and_test(records: StudyRecords) -> pd.DataFrame:
-    """The best trial's validation MAP@R and the reruns' concatenated test MAP@R: a row a method and repetition.
-
-    Columns: validation, test; NaN where one of them is missing.
-    """
-    validation = records.trials.groupby(["method", "repetition"])["value"].max()
-    test = significance.scores(records).groupby(["method", "repetition"])["value"].mean()
-    return pd.DataFrame({"validation": validation, "test": test}).dropna()
-
-
-def choosing(records: StudyRecords) -> dict[str, float]:
-    """What it costs to choose the loss by its validation score, without a look at the test classes.
-
-    rho (of the methods, Spearman), regret (the test score of the method that is best on test less that of the chosen
-    one, mean over the repetitions; where there are several, both are scored by the others, since in the one in which it
-    is found the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
-    methods so scored, by the luck of search and seed; NaN for one repetition).
-    """
-    both = validation_and_test(records)
-    means = both.groupby(level="method").mean()
-    repetitions = both.index.get_level_values("repetition").nunique()
-    regrets = []
-    for repetition, part in both.groupby(level="repetition"):
-        scored = both.drop(index=repetition, level="repetition") if repetitions > 1 else both
-        test_scores = scored["test"].groupby(level="method").mean()
-        best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
-        regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
-    known = statistics.noise(both["test"].unstack("repetition").to_numpy()[..., None])
-    error = np.sqrt(2 * known.repetition / (repetitions - 1)) if repetitions > 1 else np.nan
-    return {
-        "rho": statistics.rank_test(means["validation"], means["test"])["rho"],
-        "regret": float(np.nanmean(regrets)) if len(regrets) else np.nan,
-        "uncertain": float(stats.t.ppf((1 + LEVEL) / 2, known.df) * error),
-    }

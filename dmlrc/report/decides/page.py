@@ -10,7 +10,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, statistics, tables, titles
 from dmlrc.report import rates as rate_grids
 from dmlrc.report.after2019.page import ALL
-from dmlrc.report.decides import measures
+from dmlrc.report.decides import measures, searches
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 from dmlrc.report.results_table import number, results_table, with_lift
@@ -121,13 +121,13 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`levelled` as cells: a row a study, a column a number of trials; points."""
-    table = pd.DataFrame.from_dict({records.name: measures.levelled(records) for records in edition}, orient="index")
+    table = pd.DataFrame.from_dict({records.name: searches.levelled(records) for records in edition}, orient="index")
     heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
     return table.map(number).replace("", "–").rename(columns=heads).rename_axis("Study")
 
 
 def luck_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """`measures.search_luck` as cells, a row a loss: luck in percent of its mean, what late trials add in points."""
+    """`searches.search_luck` as cells, a row a loss: luck in percent of its mean, what late trials add in points."""
     cells = {
         "hyperparameters": table["hyperparameters"].map("{:.0f}".format),
         "SD of a search, %": table["luck"].map(number),
@@ -138,7 +138,7 @@ def luck_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """`measures.stuck` as cells, a row a search."""
+    """`searches.stuck` as cells, a row a search."""
     cells = {
         "Study": table["study"].map(titles.title),
         "method": table["method"].map(partial(labels.method_label, methods=ALL)),
@@ -155,7 +155,7 @@ def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
     found = prose.of_each(edition, _of_study)
-    table, lost = measures.search_luck(edition), measures.stuck(edition)
+    table, lost = searches.search_luck(edition), searches.stuck(edition)
     for name in ("luck", "late"):
         test = statistics.rank_test(table["hyperparameters"], table[name])
         found |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
@@ -223,7 +223,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
         lead = table.loc[which, tables.CLASSICS[0]]
         found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
     if SEARCHED in at.made:
-        both = (measures.validation_and_test(at.made[which])["validation"] for which in (CHOSEN, SEARCHED))
+        both = (searches.validation_and_test(at.made[which])["validation"] for which in (CHOSEN, SEARCHED))
         shared, own = (each.groupby("method").mean() for each in both)
         short = (shared - own).dropna()
         found |= {"fell_short": short.idxmax(), "short": 100 * short.max()}
@@ -233,7 +233,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:
     """What tuning takes away of the spread between losses, and what choosing a loss by validation classes changes."""
-    spread, chosen = measures.levelled(records), measures.choosing(records)
+    spread, chosen = searches.levelled(records), searches.choosing(records)
     return {
         "tuned_away": 100 * (1 - spread["search"] / spread["1"]),
         "spread_untuned": 100 * spread["1"],

@@ -12,7 +12,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from dmlrc import metrics
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, tables
+from dmlrc.report import published, tables, untrained
 
 
 def clustered(
@@ -187,7 +187,7 @@ def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250,
         worst = _nmi(labels, worst_clusters(classes, images)) if images <= classes else np.nan
         shuffled, few = _nmi(labels, rng.permutation(labels)), classes <= 1000
         kmeans = _score(_normalized(rng.standard_normal((len(labels), 64))), labels, "nmi") if few else np.nan
-        rows.append((classes, images, worst, shuffled, kmeans, tables.nmi_of_random(classes, images)))
+        rows.append((classes, images, worst, shuffled, kmeans, untrained.nmi_of_random(classes, images)))
     return pd.DataFrame(rows, columns=["classes", "images", "worst", "shuffled", "kmeans", "formula"])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from dmlrc.records import StudyRecords
 from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
-from dmlrc.report.decides import measures as parts
+from dmlrc.report.decides import searches
 from dmlrc.report.hypotheses.measures import gain
 from dmlrc.report.oi2021 import page as oi
 from dmlrc.report.significance import measures as significance
@@ -90,7 +90,7 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
     means = means.pivot(index="method", columns="setting", values="mean")
     newer = after2019.against_the_fourteen(after2019.beside([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
-    levels, orders = parts.levelled(study), oi.every_order(study.name)
+    levels, orders = searches.levelled(study), oi.every_order(study.name)
     orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]
     return {
         "range": 100 * float(np.ptp(means["concatenated"])),

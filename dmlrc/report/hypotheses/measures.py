@@ -14,7 +14,7 @@ from scipy import stats
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, repetitions, statistics
-from dmlrc.report.decides import measures as decides
+from dmlrc.report.decides import searches
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
 from dmlrc.report.statistics import LEVEL, Estimate
@@ -336,7 +336,7 @@ def tuning_levels(study: str) -> Judged:
     ours, findings = counted(study), []
     if ours.finished > 1:
         trials = ours.records.trials.dropna(subset=["value"])
-        random = trials[trials["trial"] < decides.FIRST_RANDOM].groupby("method")["value"]
+        random = trials[trials["trial"] < searches.FIRST_RANDOM].groupby("method")["value"]
         best = trials.groupby(["method", "repetition"])["value"].max().unstack()
         pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean()))
         after_one = (random.mean().to_numpy(), random.sem().to_numpy())
