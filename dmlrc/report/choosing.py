@@ -181,7 +181,6 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
         "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
         "median_share": 100 * tables.sensitivity(study).loc[best, "median_share"],
         "base_share": 100 * shares.get("base", 0.0),
-        "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
     }
 
 

@@ -128,9 +128,7 @@ def _lift(means: pd.Series) -> list[str]:
     if np.isnan(lift):
         return []
     cannot = "" if lift > 0 else ": this table cannot rank losses"
-    return [
-        f"Training lifted them by {labels.signed(lift, 2, '')} points on average above the untrained trunk{cannot}."
-    ]
+    return [f"On average training lifts them by {labels.signed(lift, 2, '')} points over the untrained trunk{cannot}."]
 
 
 def _validation(records: StudyRecords) -> list[str]:

@@ -31,6 +31,9 @@ def test_methods_in_order_with_intervals_and_marks():
         assert (f"{labels.percent(row['mean'], row['ci95'])} {labels.BELOW}" in line) == (row["mean"] < trunk)
         assert (" * " in line) == bool(marked[place])
     assert "seeds alone" in " ".join(lines)
+    means = first.set_index("method")["mean"]
+    lift = means.drop("pretrained").mean() - trunk
+    assert f"On average training lifts them by {100 * lift:+.2f} points" in " ".join(lines)
     assert "searched once" in " ".join(lines)
     assert max(map(len, lines)) <= 110
 
@@ -74,3 +77,14 @@ def test_the_fallen_stand_in_the_table_without_a_rank():
     assert "(1 lost)" in next(line for line in lines if f" {hurt} " in line)
     assert any(line.startswith("lost: reruns") for line in lines)
     assert answer.sentences(replace(records, **frames))[2] == "Without a result: ArcFace (diverged)."
+
+
+def test_a_table_that_training_did_not_lift_cannot_rank_losses():
+    records = fake_records(reruns=2)
+    text = "this table cannot rank losses"
+    assert text not in " ".join(ranking.lines(records))
+    untrained = records.scores["method"] == "pretrained"
+    higher = records.scores.assign(value=records.scores["value"].mask(untrained, 0.99))
+    assert text in " ".join(ranking.lines(replace(records, scores=higher)))
+    without = records.scores[~untrained]
+    assert "training lifts" not in " ".join(ranking.lines(replace(records, scores=without)))
