@@ -14,6 +14,7 @@ from dmlrc import board, comparison, paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.methods import Float
 from dmlrc.protocol import Budget
+from dmlrc.records import committed
 from dmlrc.report import ranking
 
 ROOT = Path(__file__).parents[1]
@@ -133,7 +134,7 @@ def change_frames(name, **changes):
     shutil.rmtree(paths.runs())
     target = paths.committed(name)
     files = {path: path.read_bytes() for path in target.glob("*.py")}
-    records._write_parquet(records.StudyRecords(**units, meta=found.meta), target, True)
+    committed._write_parquet(records.StudyRecords(**units, meta=found.meta), target, True)
     assert {path: path.read_bytes() for path in target.glob("*.py")} == files
 
 
