@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build, editions, fanova, golden, statistics
+from dmlrc.report.roth2020 import toy
 
 ROOT = Path(__file__).parents[1]
 MADE, PUBLISHED = "made", "published"
@@ -76,6 +77,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
             if name == MADE:
                 patch.setattr(statistics, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
+                patch.setattr(toy.train, "__defaults__", (0, 2))  # steps, of 200, whose numbers test_roth.py looks at
                 copy_measurements(home)
                 write_made_studies()
             else:

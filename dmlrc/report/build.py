@@ -233,7 +233,9 @@ def _jupyter_book(builder: str) -> Path:
     errors.require("book", "a book")
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book"]
+    if builder == "html":  # another builder takes over what that one has read
+        command += ["--all"]
     command += ["--toc", _contents(), "--config", home / "_config.yml", "--path-output", home, "--builder", builder]
     command += ["-W", "--keep-going"]
     if subprocess.run([*map(str, command), "-q"]).returncode:
