@@ -267,8 +267,8 @@ MUTATIONS = (
     Mutation(
         "dots-moved",
         "dmlrc/report/speed/figures.py",
-        "found.index + 1, found",
-        "found.index - 1, found",
+        "peers.index + 1, peers",
+        "peers.index - 1, peers",
         "every dot of the comparison of speeds stands two places to the left",
         ("tests/test_golden.py", "-k", "speed-peers"),
     ),

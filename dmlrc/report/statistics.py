@@ -552,7 +552,9 @@ def summary(runs: pd.DataFrame, known: Noise | None = None) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(methods, name="method"))
 
 
-def contrast(runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | None = None) -> Estimate:
+def contrast(
+    runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | None = None, level: float = LEVEL
+) -> Estimate:
     """A weighted sum of methods' scores with search and seed; {"a": 1, "b": -1} is the difference of two.
 
     Raises KeyError for a method without runs.
@@ -564,7 +566,7 @@ def contrast(runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | No
     factors = np.array(list(weights.values()), float)
     value = float(factors @ centre[chosen])
     parts = factors**2 * variance[chosen]
-    half = float(stats.t.ppf((1 + LEVEL) / 2, satterthwaite(parts, df[chosen], known.df)) * np.sqrt(parts.sum()))
+    half = float(stats.t.ppf((1 + level) / 2, satterthwaite(parts, df[chosen], known.df)) * np.sqrt(parts.sum()))
     n = int(np.isfinite(values[chosen]).any(-1).sum(-1).min())
     return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
 

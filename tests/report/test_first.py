@@ -13,6 +13,8 @@ from factories import fake_records
 
 from dmlrc.report import editions, published, style, tables
 from dmlrc.report.first import figures, page, picture
+from dmlrc.report.hypotheses.measures import gain
+from dmlrc.report.significance import measures as significance
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +44,29 @@ def test_leads_are_those_of_the_tables(leads):
     assert value[page.OURS, "one"] == pytest.approx(100 * ours["concatenated"])
     mine = leads[leads["by"] == page.OURS].iloc[0]
     assert mine["low"] < mine["value"] < mine["high"]
+
+
+def test_the_interval_of_the_best_newer_loss_holds_for_all_of_them_at_once():
+    study = fake_records(study="one", trials=3, reruns=3)
+    found = page.over_2006([study]).set_index(["metric", "over", "which"])
+    for metric in ("precision_at_1", "map_at_r"):
+        compared = significance.compare(study, metric=metric)
+        newer = [name for name in compared.methods if name not in tables.CLASSICS]
+        for base in tables.CLASSICS:
+            alone = [gain(compared, [name], base) for name in newer]
+            wider = [gain(compared, [name], base, 1 - 0.05 / len(newer)) for name in newer]
+            assert all(one.low < other.low < other.high < one.high for one, other in zip(wider, alone, strict=True))
+            means = compared.summary["mean"]
+            best = found.loc[(metric, base, "best")]
+            assert best["value"] == pytest.approx(100 * (means[newer].max() / means[base] - 1))
+            assert best["low"] == pytest.approx(100 * max(one.low for one in wider))
+            assert best["high"] == pytest.approx(100 * max(one.high for one in wider))
+            assert found.loc[(metric, base, "mean"), "value"] == pytest.approx(
+                100 * (means[newer].mean() / means[base] - 1)
+            )
+    cells = page.over_2006_cells(page.over_2006([study]))
+    assert cells.shape == (2, 4)
+    assert page.signed(-0.04) == "0.0"
 
 
 def test_a_study_without_the_contrastive_loss_has_no_dot():

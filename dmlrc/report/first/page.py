@@ -43,6 +43,45 @@ def published_leads(baseline: str) -> dict[str, float]:
     return {name: float(tables.improvement(on[name], baseline)["concatenated"]) for name in published.DATASETS}
 
 
+def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """By how much the newer losses lie above each of the two of 2006, in percent: their mean, and the best of them.
+
+    Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
+    """
+    rows = []
+    for each in edition:
+        for metric in ("precision_at_1", "map_at_r"):
+            compared = significance.compare(each, edition, metric)
+            newer = [name for name in compared.methods if name not in tables.CLASSICS]
+            for base in [name for name in tables.CLASSICS if newer and name in compared.methods]:
+                for which, measure in (("mean", gain), ("best", best_gain)):
+                    found = measure(compared, newer, base)
+                    ends = (100 * end for end in (found.value, found.low, found.high))
+                    rows.append((each.name, each.meta["dataset"], metric, base, which, *ends))
+    return pd.DataFrame(rows, columns=["study", "dataset", "metric", "over", "which", "value", "low", "high"])
+
+
+def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str) -> statistics.Estimate:
+    """By how much the best of some methods, whichever it is, lies above another one, a fraction of that.
+
+    Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
+    """
+    level = 1 - (1 - statistics.LEVEL) / len(newer)
+    each = [gain(compared, [name], base, level) for name in newer]
+    value, low, high = (max(getattr(one, end) for one in each) for end in ("value", "low", "high"))
+    return statistics.Estimate(value, low, high, each[0].n, each[0].units, each[0].how)
+
+
+def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """The cells of `over_2006`: a row a study and measure, two columns for each of the two losses."""
+    cells: dict[str, dict[str, str]] = {}
+    for row in frame.itertuples():
+        name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
+        low, value, high = map(signed, (row.low, row.value, row.high))
+        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value} ({low} to {high})"
+    return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
+
+
 def lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = ()) -> statistics.Estimate | None:
     """The same lead in a study of ours, with its interval; None where the baseline or all newer losses lack."""
     compared = significance.compare(study, edition, "precision_at_1")
@@ -54,7 +93,6 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; leads in percent, scores in points."""
     found = leads(edition)
     values = {by: part["value"] for by, part in found.groupby("by")}
-    over_triplet = {each.meta["dataset"]: lead(each, TRIPLET, edition) for each in edition}
     places = choosing.places(edition)
     named: dict[str, float | str] = {
         "runs": float(sum(len(each.runs) for each in edition)),
@@ -63,7 +101,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for by, each in values.items():
         named |= prose.span(by, each) | {f"{by}.span": span(each.min(), each.max())}
     named |= prose.span("triplet", [100 * each for each in published_leads(TRIPLET).values()])
-    named |= {f"{name}.over_triplet": 100 * each.value if each else np.nan for name, each in over_triplet.items()}
+    over = over_2006(edition)
+    for row in over.itertuples():
+        name = f"{row.dataset}.{row.metric}.{row.which}_over_{row.over}"
+        named |= {name: row.value, f"{name}.low": row.low}
+    means = over.query("metric == 'map_at_r' and over == @CONTRASTIVE and which == 'mean'")["value"]
+    named |= prose.span("ours.map_at_r", means) | {"ours.map_at_r.span": span(means.min(), means.max())}
     named |= prose.of_each(edition, partial(_of_study, edition=edition))
     for name in ("joined", "range", "split", "tuned_away"):
         named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
@@ -76,8 +119,13 @@ def span(low: float, high: float) -> str:
     >>> span(-1.88, 0.04)
     '−1.9 to 0.0 %'
     """
-    texts = [f"{value:+.1f}".replace("-", "−") for value in (low, high)]
-    return " to ".join("0.0" if text[1:] == "0.0" else text for text in texts) + " %"
+    return f"{signed(low)} to {signed(high)} %"
+
+
+def signed(value: float) -> str:
+    """A number with its sign and one decimal; 0.0 has none."""
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:

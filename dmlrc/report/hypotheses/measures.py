@@ -293,7 +293,7 @@ def newer_gain_little(study: str) -> Judged:
     return _judge("H3", ours, findings)
 
 
-def gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
+def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = LEVEL) -> Estimate:
     """By how much the mean of some methods lies above another one, a fraction of that.
 
     By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
@@ -303,7 +303,7 @@ def gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
     means = compared.summary["mean"]
     top, bottom = float(means[list(newer)].mean()), float(means[base])
     weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
-    found = statistics.contrast(compared.runs, weights, compared.known)
+    found = statistics.contrast(compared.runs, weights, compared.known, level)
     above = Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
     return replace(above, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
 
