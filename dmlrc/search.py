@@ -81,10 +81,10 @@ def write_journal(path: Path, name: str, method: Method, trials: Sequence[Mappin
         study.set_user_attr(key, value)
     distributions, frozen = _distributions(method), []
     for trial in trials:
-        each = _frozen(trial, distributions)
-        each.datetime_start, each.datetime_complete = trial["started"], trial["finished"]
-        each.user_attrs = trial["attributes"]
-        frozen.append(each)
+        frozen_trial = _frozen(trial, distributions)
+        frozen_trial.datetime_start, frozen_trial.datetime_complete = trial["started"], trial["finished"]
+        frozen_trial.user_attrs = trial["attributes"]
+        frozen.append(frozen_trial)
     study.add_trials(frozen)
 
 

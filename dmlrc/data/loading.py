@@ -69,9 +69,9 @@ def load(
 @functools.lru_cache(maxsize=4)
 def _drawn(size: int, every: int) -> ImageSet:
     """The glyphs, drawn once in a process, which takes seconds; nobody can write to them, as to a memory map."""
-    found = glyphs.draw_glyphs(size, every)
-    found.images.flags.writeable = False
-    return found
+    glyph_images = glyphs.draw_glyphs(size, every)
+    glyph_images.images.flags.writeable = False
+    return glyph_images
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:

@@ -19,7 +19,7 @@ _FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 image
 def calculated(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
     """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
     protocols = [replace(protocol, **method.changes) for method in methods]
-    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in protocols)
+    passes = sum(variant.max_epochs * variant.members * _MULTIPLY_ADDS[variant.trunk] for variant in protocols)
     hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
     about = float(f"{hours:.1g}" if hours < 10 else f"{hours:.2g}")
     return f"about {about:g} GPU hour{'s' * (about != 1)}, calculated for a V100"
