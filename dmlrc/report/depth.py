@@ -296,7 +296,7 @@ def _worth(depth: Depth) -> list[dict]:
 
 
 def _absent(place: Mapping) -> dict:
-    return {**place, "column": "losses", "text": NOT_RUN}
+    return {**place, "column": "losses", "mean": np.nan, "text": NOT_RUN}
 
 
 def steps(found: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:
