@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from factories import fake_units, without_checksum, write_fake_study
 
-from dmlrc import cli, paths, plan, records, studies
+from dmlrc import board, cli, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
 
@@ -471,9 +471,9 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
 
 def test_committed_records_are_sound(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
-    names = records.recorded_in(COMMITTED)
+    names = set(records.recorded_in(COMMITTED)) - set(board.entries())  # of entries test_board.py reads the files too
     assert names
-    for name in names:
+    for name in sorted(names):
         study = studies.get(name)  # reading them checks them; what they lack would be a sentence
         todo = plan.Plan(study)
         assert todo.stale == [], name
