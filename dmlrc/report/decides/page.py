@@ -164,7 +164,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     at_shared, rates = (lost[lost["study"].str.endswith("/rate-searched") == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
     found |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
-    found["stuck.most"] = 100 * lost["short"].max()
+    found |= {"stuck.most": 100 * lost["short"].max(), "stuck.bound": 100 * searches.FAR}
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
         found |= prose.span(key, [found[f"{each.meta['dataset']}.{key}"] for each in edition])
     return found
