@@ -275,8 +275,8 @@ MUTATIONS = (
     Mutation(
         "depth-plus",
         "dmlrc/report/depth.py",
-        ".mean() - 1) for",
-        ".mean() + 1) for",
+        '["mean"] - 1) for',
+        '["mean"] + 1) for',
         "scores at each depth lie 200 points too high",
         ("tests/test_golden.py", "-k", "depth-order"),
     ),

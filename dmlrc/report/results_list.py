@@ -57,7 +57,7 @@ def _command(name: str, meta: Mapping[str, Any]) -> str:
     if meta["kind"] != comparison.KIND:
         return f"dmlrc study run {name}"
     [file] = paths.committed(name).glob("*.py")
-    return f"dmlrc compare {file.relative_to(paths.home())} --study {meta['parent']} --submit"
+    return f"dmlrc compare {file.relative_to(paths.results().parent)} --study {meta['parent']} --submit"
 
 
 def _what(name: str, meta: Mapping[str, Any]) -> str:
