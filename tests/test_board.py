@@ -1,6 +1,5 @@
 """The board: an entry is written, found again, and refused where anything in it is not what it says."""
 
-import os
 import re
 import shutil
 from dataclasses import replace
@@ -32,13 +31,10 @@ BASE = replace(SMOKE, methods=tuple(map(SMOKE.method, ("contrastive", "triplet")
 
 
 def made_up(patch):
-    """A base of two methods whose units are made up, here and in the process in which an entry is tried alone."""
+    """A base of two methods whose units are made up."""
     patch.setattr(run, "run_unit", made_up_unit)
     patch.setattr(board, "run_unit", made_up_unit)
     patch.setitem(studies.STUDIES, BASE.name, BASE)
-    alone = "from dmlrc import studies\nfrom test_board import BASE\nstudies.STUDIES[BASE.name] = BASE\n"
-    patch.setattr(board, "_ALONE", alone + board._ALONE)
-    patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests'}")
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +142,12 @@ def test_hyperparameters_that_no_search_proposes_are_refused(name):
         list(board.check(name))
 
 
+def test_a_score_of_zero_is_a_score(name):
+    change_frames(name, trials=lambda trials: trials.replace({"value": {trials["value"].min(): 0.0}}))
+    with pytest.raises(DmlrcError, match=r"trial \d has 0.00 % on record, and run again [1-9]"):
+        list(board.check(name, 5))
+
+
 def test_an_entry_without_all_of_its_units_is_refused(name):
     change_frames(name, reruns=lambda reruns: reruns[reruns["rerun"] == 0])
     with pytest.raises(DmlrcError, match="has 4 of 5 units"):
@@ -165,7 +167,8 @@ def test_another_file_than_that_of_the_loss_is_refused(name):
         list(board.check(name))
 
 
-def test_a_loss_that_needs_a_file_beside_it_is_no_entry(file):
+def refuse(file):
+    """Enter a loss that uses another file, which is refused."""
     (file.parent / "helper_of_mine.py").write_text("def twice(value):\n    return 2 * value\n")
     file.write_text(
         SOURCE.replace("from dmlrc", "from helper_of_mine import twice\nfrom dmlrc").replace(
@@ -174,7 +177,17 @@ def test_a_loss_that_needs_a_file_beside_it_is_no_entry(file):
     )
     with pytest.raises(UsageError, match="an entry is one file"):
         enter(file)
+
+
+def test_a_loss_that_needs_a_file_beside_it_is_no_entry(file):
+    refuse(file)
     assert board.entries() == []
+
+
+def test_an_entry_that_is_refused_leaves_the_earlier_one(name, file):
+    refuse(file)
+    assert board.entries() == [name]
+    assert [path.read_text() for path in paths.committed(name).glob("*.py")] == [SOURCE]
 
 
 def test_only_data_that_everybody_has_has_a_board(file):

@@ -4,12 +4,14 @@ An entry is a comparison at the study's own budget, exported as `STUDY/board/LOS
 Only studies whose data the package holds have a board, so that whoever doubts an entry can run its units again.
 """
 
+import json
 import math
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
 from dmlrc.methods import Method
 from dmlrc.plan import Chain, Plan, Unit
 from dmlrc.protocol import Study
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, fingerprint
 from dmlrc.unit import run_unit
 
 TOLERANCE = 0.01
@@ -27,21 +29,16 @@ TOLERANCE = 0.01
 as equal. Another processor moved a trial of grocery-quick by 0.2 points (dmlrc/report/measurements/processors.csv)."""
 _BOARD = "board"
 _ALONE = """
-import sys
-from dmlrc import board, errors
+import json, sys
+from pathlib import Path
+from dmlrc import comparison, errors
+from dmlrc.records import fingerprint
 try:
-    board.checked_units(sys.argv[1])
+    print(json.dumps({method.name: fingerprint.of(method) for method in comparison.read(Path(sys.argv[1]))}))
 except errors.DmlrcError as error:
     sys.exit(str(error))
 """
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A loss on the board: the study that its records are, and the method that its file defines."""
-
-    study: Study
-    method: Method
+"""Says what the losses of a file are, to whoever has not imported what lies beside it."""
 
 
 def comparison_of(base: Study, method: Method) -> Study:
@@ -59,21 +56,31 @@ def submit(study: Study, method: Method, file: Path) -> Path:
 
     Raises UsageError for a loss that uses other files beside its own, DmlrcError where a unit is missing.
     """
-    target = records.export(study.name, _plan(Entry(study, method)).is_done)
-    shutil.copyfile(file, target / file.name)
-    # in a process that has not imported what lies beside the file
-    alone = subprocess.run([sys.executable, "-c", _ALONE, study.name], capture_output=True, text=True)
+    todo = _plan(study, method)
+    if not todo.is_done:
+        raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(file, folder)
+        alone = subprocess.run([sys.executable, "-c", _ALONE, copy], capture_output=True, text=True)
     if alone.returncode:
-        shutil.rmtree(target)
-        reason = alone.stderr.strip().splitlines()[-1]
-        raise UsageError(f"an entry is one file: put into {file} what it uses of others beside it ({reason})")
+        changed = alone.stderr.strip().splitlines()[-1:]
+    else:
+        changed = fingerprint.differences(
+            fingerprint.of(method), json.loads(alone.stdout.splitlines()[-1])[method.name]
+        )
+    if changed:
+        raise UsageError(f"an entry is one file: put into {file} what it uses of others beside it ({changed[0]})")
+    target = records.export(study.name, complete=True)
+    for former in target.glob("*.py"):
+        former.unlink()
+    shutil.copy(file, target)
     return target
 
 
 def entries(base: str | None = None) -> list[str]:
     """The names of all entries, or of those beside one study."""
-    found = [name for name in records.recorded_in(paths.results()) if Path(name).parent.name == _BOARD]
-    return [name for name in found if base in (None, _base(name))]
+    names = [name for name in records.recorded_in(paths.results()) if Path(name).parent.name == _BOARD]
+    return [name for name in names if base in (None, _base(name))]
 
 
 def _base(name: str) -> str:
@@ -85,14 +92,14 @@ def load(base: str) -> StudyRecords:
 
     Raises MissingDataError where the study was not run here, DmlrcError for an entry of another configuration.
     """
-    found = records.find(base)
-    if found is None:
+    whole = records.find(base)
+    if whole is None:
         raise MissingDataError(f"{base} has no records, beside which its entries stand: `dmlrc study run {base}`")
-    budget = found.meta["budget"]
+    budget = whole.meta["budget"]
     for name in entries(base):
         checked_units(name)
-        found = records.joined(records.load(name), found)
-    return replace(found, meta=found.meta | {"budget": budget})
+        whole = records.joined(records.load(name), whole)
+    return replace(whole, meta=whole.meta | {"budget": budget})
 
 
 def check(name: str, count: int = 3, seed: int | None = None) -> Iterator[str]:
@@ -115,33 +122,36 @@ def check(name: str, count: int = 3, seed: int | None = None) -> Iterator[str]:
     DmlrcError
         For what does not hold.
     """
-    if name not in entries():
-        raise unknown("entry", name, entries())
+    if name not in (names := entries()):
+        raise unknown("entry", name, names)
     pairs = checked_units(name)
     drawn = np.random.default_rng(seed).choice(len(pairs), min(count, len(pairs)), replace=False)
     for unit, recorded in (pairs[place] for place in sorted(drawn)):
         again = _score(run_unit(unit))
-        if (recorded is None) != (again is None) or (recorded and abs(again - recorded) > TOLERANCE):
+        if (recorded is None) != (again is None) or (recorded is not None and abs(again - recorded) > TOLERANCE):
             raise DmlrcError(f"{name}: {unit} has {_percent(recorded)} on record, and run again {_percent(again)}")
         yield f"{name}: {unit}: {_percent(recorded)} on record, {_percent(again)} again"
 
 
-def _opened(name: str) -> Entry:
-    """The entry of this name, as its file says. Raises DmlrcError where the file or the method in it is missing."""
+def _opened(name: str) -> tuple[Study, Method]:
+    """The comparison that an entry is, and the method that its file defines.
+
+    Raises DmlrcError where the file or the method in it is missing.
+    """
     files = sorted(paths.committed(name).glob("*.py"))
     if len(files) != 1:
         raise DmlrcError(
             f"{paths.committed(name)} holds {len(files)} files of Python: an entry has the one of its loss"
         )
     base, method = studies.get(_base(name)), Path(name).name
-    for each in comparison.read(files[0]):
-        if each.name == method:
-            return Entry(comparison_of(base, each), each)
+    for defined in comparison.read(files[0]):
+        if defined.name == method:
+            return comparison_of(base, defined), defined
     raise DmlrcError(f"{files[0]} defines no method {method!r}: the folder of an entry has the name of its method")
 
 
-def _plan(entry: Entry) -> Plan:
-    todo = Plan(entry.study, [entry.method])
+def _plan(study: Study, method: Method) -> Plan:
+    todo = Plan(study, [method])
     todo.keep([chain for chain in todo.chains if chain.method])  # the untrained trunk is a row of the study itself
     return todo
 
@@ -151,8 +161,8 @@ def checked_units(name: str) -> list[tuple[Unit, float | None]]:
 
     Raises DmlrcError where the records are not of these units.
     """
-    entry, recorded = _opened(name), records.load(name)
-    todo = _plan(entry)
+    study, method = _opened(name)
+    recorded, todo = records.load(name), _plan(study, method)
     for outdated in todo.outdated:
         raise DmlrcError(f"{name}: its file is not the loss that was trained ({'; '.join(outdated.changed)})")
     if not todo.is_done:
@@ -162,11 +172,11 @@ def checked_units(name: str) -> list[tuple[Unit, float | None]]:
     of_rerun = scores.set_index(["repetition", "rerun"])["value"]
     for chain in todo.chains:
         done = sorted(todo.done(chain), key=lambda unit: unit["number"])
-        pairs += _trials(entry.study, chain, [unit for unit in done if unit["kind"] == "trial"])
+        pairs += _trials(study, chain, [unit for unit in done if unit["kind"] == "trial"])
         for unit in done:
             if unit["kind"] == "rerun":
                 score = of_rerun.get((chain.repetition, unit["number"]))
-                pairs.append((plan.rerun(entry.study, entry.method, unit), score))
+                pairs.append((plan.rerun(study, method, unit), score))
     return pairs
 
 
