@@ -295,6 +295,7 @@ class TestSearches:
         records = study(name="cub200-2010-frozen")
         trials = pd.concat([records.trials, records.trials.assign(trial=records.trials["trial"] + 20)])
         trials.loc[(trials["method"] == "triplet") & (trials["trial"] == 30), "value"] = 0.9
+        trials.loc[(trials["method"] == "margin") & (trials["trial"] == searches.HALF - 1), "value"] = 0.9  # the 25th
         table = searches.search_luck([replace(records, trials=trials)])
         assert table["hyperparameters"].to_dict() == {"triplet": 1, "contrastive": 2, "margin": 3, "arcface": 3}
         runs = records.scores.query("method == 'margin' and setting == 'concatenated'")

@@ -59,7 +59,7 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
         runs = significance.scores(found).groupby(["method", "repetition"])["value"].mean().groupby("method")
         best = tables.best_so_far(found).pivot(index=["method", "repetition"], columns="trial", values="best")
-        late = (best.max(axis=1) - best.get(HALF - 1, np.nan)).groupby("method").mean()
+        late = (best.max(axis=1) - best.get(HALF, np.nan)).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
     return table.groupby("method").mean().sort_values("hyperparameters", kind="stable")
