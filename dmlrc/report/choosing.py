@@ -102,11 +102,10 @@ def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def _trials_paid(records: StudyRecords) -> pd.DataFrame:
-    best = tables.best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
-    best = best[[count for count in TRIALS if count in best]].dropna()
-    top = tables.best_so_far(records).groupby("method")["best"].max()
-    short = 1 - best.div(top, level="method", axis=0)
-    searches = significance.scores(records).groupby(["method", "repetition"])["value"].mean().unstack()
+    best = tables.best_after(records)
+    top = best.max(axis=1).groupby("method").max()
+    short = 1 - best[[count for count in TRIALS if count in best]].dropna().div(top, level="method", axis=0)
+    searches = significance.of_searches(significance.scores(records)).unstack()
     found = short.groupby("method").mean().assign(test=searches.std(axis=1) / searches.mean(axis=1))
     searched = records.trials.groupby("method")["params"].first().map(len)
     return found.assign(hyperparameters=searched, study=records.name).reset_index()

@@ -19,7 +19,7 @@ from dmlrc.report import charts, labels, statistics, style, tables, titles
 from dmlrc.report.hypotheses import measures as hypotheses
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, KEPT, LAST_BLOCK, NOT_KEPT, OPEN
-from dmlrc.report.results_table import number, results_table, with_lift
+from dmlrc.report.results_table import results_table, with_lift
 from dmlrc.report.significance.measures import ALPHA, METRIC, Comparison
 from dmlrc.report.significance.page import scored
 from dmlrc.report.statistics import Estimate
@@ -319,10 +319,10 @@ def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
         rows[place] = {
             "pairs that swap": f"{swapped} of {pairs}",
             "by noise": f"{lucky.low:.0f} to {lucky.high:.0f}",
-            "rank correlation": number(each.rho.value, form=".2f", low=each.rho.low, high=each.rho.high),
+            "rank correlation": labels.percent(each.rho.value, form=".2f", low=each.rho.low, high=each.rho.high),
             "range / mean, embedder alone": f"{100 * before:.0f} %",
             "range / mean here": f"{100 * here:.0f} %",
-            "ratio": number(each.ratio.value, form=".2f", low=each.ratio.low, high=each.ratio.high),
+            "ratio": labels.percent(each.ratio.value, form=".2f", low=each.ratio.low, high=each.ratio.high),
             "the losses lie": APART[each.verdict],
             "the same without one loss": f"{each.holding} of {len(each.without)}",
         }

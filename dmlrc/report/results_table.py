@@ -13,7 +13,6 @@ from dmlrc.report import labels
 BEST, TIE = "best", "tie"
 """Marks: the highest mean of its column, printed bold; one that ties with it, italic."""
 ABSENT = "–"
-number = labels.percent
 LIFT = "Lift by training"
 """The row of a ranking that says how far training lifted the mean of its rows above the untrained trunk."""
 

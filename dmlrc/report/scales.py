@@ -12,7 +12,6 @@ from dmlrc import search
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, prose, statistics, tables, titles
 from dmlrc.report.hypotheses import whole
-from dmlrc.report.results_table import number
 from dmlrc.report.significance import measures as significance
 
 SCALES = {"cosface": "scale", "proxy_nca": "softmax_scale"}
@@ -42,8 +41,7 @@ def compared(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _tests(records: StudyRecords, method: str) -> pd.Series:
     """Concatenated test MAP@R of each search of a method, the mean of its reruns."""
-    scores = significance.scores(records)
-    return scores[scores["method"] == method].groupby("repetition")["value"].mean()
+    return significance.of_searches(significance.scores(records)).loc[method]
 
 
 def _test(scores: pd.Series, linear: pd.Series | None) -> dict[str, float]:
@@ -67,10 +65,10 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     scales = found[["lowest", "highest"]].to_numpy()
     gains = found[["difference", "low", "high"]].to_numpy()
     shown = {
-        "validation": found["validation"].map(number),
-        "test": found["test"].map(number),
-        "gain": [number(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
-        "SD between searches": found["luck"].map(number),
+        "validation": found["validation"].map(labels.percent),
+        "test": found["test"].map(labels.percent),
+        "gain": [labels.percent(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
+        "SD between searches": found["luck"].map(labels.percent),
         "scales that won": [f"{labels.number(low)} to {labels.number(high)}" for low, high in scales],
     }
     keys = [found["study"].map(titles.title), found["method"].map(labels.method_label), found["way"]]

@@ -297,6 +297,11 @@ def best_so_far(records: StudyRecords) -> pd.DataFrame:
     return trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best).reset_index(drop=True)
 
 
+def best_after(records: StudyRecords) -> pd.DataFrame:
+    """`best_so_far`, a row a method and repetition, a column a number of trials from 1."""
+    return best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
+
+
 def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
     """The first trial at which each search had reached this share of its final best, indexed as the searches are.
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import charts, labels, published, style, svg
-from dmlrc.report.after2019.page import ALL, METHODS, SINCE, has_trend
+from dmlrc.report.after2019.page import METHODS, SINCE, has_trend
 from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
@@ -45,7 +45,7 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
     rows = -(-len(panels) // 2)
     figure, axes = style.canvas(1.1 + 1.9 * rows, rows, min(len(panels), 2))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
-        charts.years(axis, frame, ALL)
+        charts.years(axis, frame, labels.KNOWN)
         if frame.empty:
             axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
         middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
@@ -93,7 +93,7 @@ def leads(scores: Mapping[str, pd.DataFrame]) -> Figure:
 
 def _draw_leads(axis: Axes, frame: pd.DataFrame) -> None:
     axis.axvline(0, color="black", linewidth=0.8)
-    tips = [f"{labels.method_label(name, ALL)}: {lead:+.2f} points" for name, lead in frame["lead"].items()]
+    tips = [f"{labels.method_label(name)}: {lead:+.2f} points" for name, lead in frame["lead"].items()]
     rows = frame.assign(value=frame["lead"], low=frame["lead"] - frame["half"], high=frame["lead"] + frame["half"])
     rows, newer = rows.assign(tip=tips), rows.index.isin(METHODS)
     charts.forest(axis, rows[newer].assign(place=rows.index[newer].map(list(METHODS).index)), size=4)

@@ -20,7 +20,6 @@ from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.results_table import results_table
 
 METHODS = {method.name: method for method in after2019.METHODS}
-ALL = tables.METHODS | METHODS
 SINCE = 2020
 ONE_FUNCTION = ("proxy_nca", "normalized_softmax", "proxy_nca_pp")
 """Rows that are one function of embeddings and class vectors; see `identities`."""
@@ -188,7 +187,7 @@ def reruns() -> pd.DataFrame:
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns` as cells."""
-    ours = {_bare(method.label): method.label for method in ALL.values()}
+    ours = {_bare(method.label): method.label for method in labels.KNOWN.values()}
     names = table["method"].map(lambda label: ours.get(_bare(label), label))
     cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
@@ -244,8 +243,8 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
 
 def results(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results`; marks and ranks are among all rows."""
-    state = tables.status(records, ALL).loc[[name for name in rows(records) if name != PRETRAINED]]
-    return musgrave.results(accuracy(records), *labels.dimensions(records), state, ALL)
+    state = tables.status(records, labels.KNOWN).loc[[name for name in rows(records) if name != PRETRAINED]]
+    return musgrave.results(accuracy(records), *labels.dimensions(records), state, labels.KNOWN)
 
 
 def one_function(records: StudyRecords) -> float:

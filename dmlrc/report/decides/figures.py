@@ -10,7 +10,6 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from dmlrc.report import charts, labels, rates, style
 from dmlrc.report.decides import levers, page
 from dmlrc.report.decides.measures import AtRates, Part
-from dmlrc.report.results_table import number
 
 LEAST = 0.1
 """Percent; the left end of the scale of `parts`."""
@@ -26,7 +25,7 @@ def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     for column, (title, own) in enumerate(found.items()):
         look, aside = looks[title], 0.2 * (column - (len(found) - 1) / 2)
         rows = 100 * own[["value", "low", "high"]]
-        texts = [number(row.value, low=row.low, high=row.high) for row in own.itertuples()]
+        texts = [labels.percent(row.value, low=row.low, high=row.high) for row in own.itertuples()]
         heads = own.index.map(levers.LEVERS.get)
         rows["tip"] = [f"{title}, {head}: {text} points" for head, text in zip(heads, texts, strict=True)]
         rows["place"] = [names.index(name) + aside for name in own.index]
@@ -63,9 +62,9 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
         place=table.index,
         colour=np.where(table["part"] == "loss", style.RED, style.BLUE),
         tip=[
-            f"{row.part}: {number(row.against, low=row.low, high=row.high, form='.1%', unit=' %')} of a mean of "
+            f"{row.part}: {labels.one_digit(row.against, low=row.low, high=row.high, unit=' %')} of a mean of "
             f"{100 * row.mean:.1f} % on {row.classes} classes, {row.methods} losses, which lie "
-            f"{number(row.own, form='.1%', unit=' %')} apart"
+            f"{labels.one_digit(row.own, unit=' %')} apart"
             for row in table.itertuples()
         ],
     )

@@ -1,7 +1,6 @@
 """What moves a score and a ranking, as the chapter prints it: cells of tables, and the numbers of its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,11 +8,10 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, statistics, tables, titles
 from dmlrc.report import rates as rate_grids
-from dmlrc.report.after2019.page import ALL
 from dmlrc.report.decides import measures, searches
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
-from dmlrc.report.results_table import number, results_table, with_lift
+from dmlrc.report.results_table import results_table, with_lift
 from dmlrc.report.significance.measures import SEEDS
 from dmlrc.report.significance.page import scored
 
@@ -42,7 +40,7 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
 def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
     table = part_numbers(found)
-    shares = table[["against", "low", "high", "own", "together"]].map(lambda share: number(share, form=".1%"))
+    shares = table[["against", "low", "high", "own", "together"]].map(labels.one_digit)
     against, low, high, own, together = (shares[name] for name in shares)
     cells = {
         "relative to one another": against.replace("", "one method only"),
@@ -52,7 +50,7 @@ def part_cells(found: Sequence[Part]) -> pd.DataFrame:
         "levels": table["levels"].map("{:,}".format),
         "methods": table["methods"].map(str),
         "classes": table["classes"],
-        "mean MAP@R": table["mean"].map(number),
+        "mean MAP@R": table["mean"].map(labels.percent),
     }
     return pd.DataFrame(cells).rename_axis("Part")
 
@@ -79,7 +77,7 @@ def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 
 
 def _span(values: pd.Series) -> str:
-    low, middle, high = (number(each, form=".1%") for each in (values.min(), values.median(), values.max()))
+    low, middle, high = (labels.one_digit(each) for each in (values.min(), values.median(), values.max()))
     return middle if len(values) == 1 else f"{middle} [{low} to {high}]"
 
 
@@ -123,28 +121,27 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`levelled` as cells: a row a study, a column a number of trials; points."""
     table = pd.DataFrame.from_dict({records.name: searches.levelled(records) for records in edition}, orient="index")
     heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
-    return table.map(number).replace("", "–").rename(columns=heads).rename_axis("Study")
+    return table.map(labels.percent).replace("", "–").rename(columns=heads).rename_axis("Study")
 
 
 def luck_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`searches.search_luck` as cells, a row a loss: luck in percent of its mean, what late trials add in points."""
     cells = {
         "hyperparameters": table["hyperparameters"].map("{:.0f}".format),
-        "SD of a search, %": table["luck"].map(number),
-        "trials 26 to 50 add": table["late"].map(number),
+        "SD of a search, %": table["luck"].map(labels.percent),
+        "trials 26 to 50 add": table["late"].map(labels.percent),
     }
-    named = partial(labels.method_label, methods=ALL)
-    return pd.DataFrame(cells).rename(index=named).rename_axis("Method")
+    return pd.DataFrame(cells).rename(index=labels.method_label).rename_axis("Method")
 
 
 def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`searches.stuck` as cells, a row a search."""
     cells = {
         "Study": table["study"].map(titles.title),
-        "method": table["method"].map(partial(labels.method_label, methods=ALL)),
+        "method": table["method"].map(labels.method_label),
         "search": (table["repetition"] + 1).map("{:.0f}".format),
-        "it reached": table["value"].map(number),
-        "another one": table["best"].map(number),
+        "it reached": table["value"].map(labels.percent),
+        "another one": table["best"].map(labels.percent),
     }
     return pd.DataFrame(cells).set_index(["Study", "method"])
 
@@ -211,9 +208,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     """What a rate that is too high makes of the test scores, in points.
 
     gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns that were; newer:
-    the newer losses over the contrastive one, with the least that the interval allows; fell_short: the loss whose own
-    search of the rate ended furthest below the shared rate on validation classes, and below: whether that loss ends
-    below the untrained trunk.
+    the newer losses over the contrastive one, with the least that the interval allows.
     """
     table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
     stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
@@ -222,12 +217,6 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     for which, name in ((TOO_HIGH, "too_high"), (CHOSEN, "chosen")):
         lead = table.loc[which, tables.CLASSICS[0]]
         found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
-    if SEARCHED in at.made:
-        both = (searches.validation_and_test(at.made[which])["validation"] for which in (CHOSEN, SEARCHED))
-        shared, own = (each.groupby("method").mean() for each in both)
-        short = (shared - own).dropna()
-        found |= {"fell_short": short.idxmax(), "short": 100 * short.max()}
-        found["below"] = ", ".join(at.means.index[at.means[SEARCHED] < at.untrained])
     return found
 
 

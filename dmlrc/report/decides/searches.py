@@ -25,7 +25,7 @@ def tuning(records: StudyRecords) -> pd.DataFrame:
 
     The best trial so far of the searches as they were made, mean over the repetitions.
     """
-    best = tables.best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
+    best = tables.best_after(records)
     means = {method: part.mean(skipna=False) for method, part in best.groupby(level="method")}
     return pd.DataFrame(means)[tables.ordered(means)].rename_axis("trials")
 
@@ -57,8 +57,8 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for found in filter(None, (study for main in edition for study in (main, _later(main)))):
         spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
-        runs = significance.scores(found).groupby(["method", "repetition"])["value"].mean().groupby("method")
-        best = tables.best_so_far(found).pivot(index=["method", "repetition"], columns="trial", values="best")
+        runs = significance.of_searches(significance.scores(found)).groupby("method")
+        best = tables.best_after(found)
         late = (best.max(axis=1) - best.get(HALF, np.nan)).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
@@ -92,7 +92,7 @@ def validation_and_test(records: StudyRecords) -> pd.DataFrame:
     Columns: validation, test; NaN where one of them is missing.
     """
     validation = records.trials.groupby(["method", "repetition"])["value"].max()
-    test = significance.scores(records).groupby(["method", "repetition"])["value"].mean()
+    test = significance.of_searches(significance.scores(records))
     return pd.DataFrame({"validation": validation, "test": test}).dropna()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import studies
-from dmlrc.report import titles
+from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses import measures
 from dmlrc.report.hypotheses.measures import (
     CARS,
@@ -20,7 +20,6 @@ from dmlrc.report.hypotheses.measures import (
     Judged,
     Region,
 )
-from dmlrc.report.results_table import number
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
 POINTS = {"H3": (" %", "+.1%"), "H8": (" points", "+.2%"), "H10": (" %", "+.1%")}
@@ -115,7 +114,7 @@ def value(hypothesis: str, found: Estimate) -> str:
         return f"{found.value:.0f} of {found.n}"
     if hypothesis in POINTS:
         unit, form = POINTS[hypothesis]
-        return number(found.value, form=form, low=found.low, high=found.high, unit=unit)
+        return labels.percent(found.value, form=form, low=found.low, high=found.high, unit=unit)
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
@@ -156,8 +155,9 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
     if pairs is None:
         return
     for hypothesis, (scores, lucky) in measures.ranges(study).items():
-        yield hypothesis, "the two ranges of the ratio, points", " and ".join(map(number, np.ptp(scores, axis=0)))
-        yield hypothesis, "the same by luck alone, points", " and ".join(map(number, lucky))
+        ranges = map(labels.percent, np.ptp(scores, axis=0))
+        yield hypothesis, "the two ranges of the ratio, points", " and ".join(ranges)
+        yield hypothesis, "the same by luck alone, points", " and ".join(map(labels.percent, lucky))
     if pairs["p_welch"].notna().any():
         differ = int((holm(pairs["p_welch"]) < 1 - LEVEL).sum())
         yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"

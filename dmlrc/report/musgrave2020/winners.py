@@ -25,9 +25,6 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     named: dict[str, float | str] = {
         "never_behind": ", ".join(choosing.never_behind(choosing.places(edition), ours=True)),
         **prose.span("trunks", gaps),
-        "published.joined_less_range": min(
-            joined(scores) - 100 * tables.spread(scores)["range"] for scores in paper.values()
-        ),
     }
     named |= prose.of_each(edition, partial(_of_study, paper=paper, edition=edition))
     for name in ("joined", "range"):

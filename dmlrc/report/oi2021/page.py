@@ -39,7 +39,7 @@ def load(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
 
 
 def form(metric: str) -> str:
-    """How a score is written (`results_table.number`): the divergence as it is, an accuracy in percent."""
+    """How a score is written (`labels.number`): the divergence as it is, an accuracy in percent."""
     return ".3f" if metric == "jsd" else ".1%"
 
 

@@ -11,8 +11,16 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import charts, labels, style, svg, tables
-from dmlrc.report.results_table import number
-from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, both_ways, effects, nemenyi, ranks
+from dmlrc.report.significance.measures import (
+    ALPHA,
+    Comparison,
+    baseline,
+    both_ways,
+    effects,
+    nemenyi,
+    of_searches,
+    ranks,
+)
 
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
 """What a square of `pairs` says, and its colour."""
@@ -29,7 +37,7 @@ def pairs(each: Comparison) -> Figure:
             continue
         verdict = differ if pair.holm < ALPHA else equal if pair.equal else unclear
         square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
-        difference = number(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
+        difference = labels.percent(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
         svg.tips(
             square,
             f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference}, "
@@ -56,7 +64,7 @@ def noise(title: str, runs: pd.DataFrame) -> Figure:
 
     runs: `measures.scores`. Shaded: from the lowest mean of a method to the highest.
     """
-    searches = runs.groupby(["method", "repetition"])["value"].mean()
+    searches = of_searches(runs)
     means = searches.groupby("method").mean().sort_values(ascending=False)
     names = list(means.index)
     figure, axis = charts.panel(1.4 + 0.22 * len(names), title)

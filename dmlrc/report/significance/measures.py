@@ -107,6 +107,11 @@ def scores(records: StudyRecords, metric: str = METRIC, setting: str = SETTING) 
     return chosen.sort_values("method", key=lambda names: names.map(order), kind="stable").reset_index(drop=True)
 
 
+def of_searches(runs: pd.DataFrame) -> pd.Series:
+    """The mean score of each search, by method and repetition. runs: `scores`."""
+    return runs.groupby(["method", "repetition"])["value"].mean()
+
+
 def _array(runs: pd.DataFrame) -> np.ndarray:
     return statistics.as_array(runs)[1]
 
@@ -153,7 +158,7 @@ def effects(compared: Comparison) -> pd.DataFrame:
 
 def between_searches(runs: pd.DataFrame) -> float:
     """How far the searches of one method end apart, from the lowest mean to the highest; the mean over the methods."""
-    ends = runs.groupby(["method", "repetition"])["value"].mean().groupby("method")
+    ends = of_searches(runs).groupby("method")
     return float((ends.max() - ends.min()).mean())
 
 

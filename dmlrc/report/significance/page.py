@@ -126,25 +126,22 @@ def _interval(low: pd.Series, high: pd.Series) -> list[str]:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
     """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R.
 
-    class_half, gap_half: half of the mean interval that other test classes give a score, and a gap to the best.
+    class_half, gap_half: half of the mean interval that other test classes give a score, and a gap to the best; ten:
+    the gap that ten searches show in all pairs.
     """
     blocks = measures.datasets(edition)
     named = {"apart_over_sets": measures.critical_difference(*blocks.shape), "friedman": measures.friedman(blocks)}
     named["pairs_over_sets"] = float((measures.nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
     for each in edition:
         compared = measures.compare(each, edition)
-        found = _of_study(compared) | (_of_more_searches(compared) if compared.luck == OWN else {})
+        found = _of_study(compared)
+        if compared.luck == OWN:
+            found["ten"] = replace(planning.in_points(compared), searches=10).least(power.ALL)
         if (drawn := measures.over_classes(each)) is not None:
             found["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
             found["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
         named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}
     return named
-
-
-def _of_more_searches(compared: Comparison) -> dict[str, float]:
-    """ten: the gap that ten searches show in all pairs; top_five: the searches that show that of fifth and sixth."""
-    ten, five = replace(planning.in_points(compared), searches=10).least(power.ALL), planning.top_five(compared)
-    return {"ten": ten, "top_five": np.nan if five is None else five[1] or np.inf}
 
 
 def _of_study(compared: Comparison) -> dict[str, float]:
@@ -161,7 +158,6 @@ def _of_study(compared: Comparison) -> dict[str, float]:
         "differ": differ.sum(),
         "welch": (statistics.holm(pairs["p_welch"]) < ALPHA).sum(),
         "equal": pairs["equal"].sum(),
-        "differ_and_equal": (differ & pairs["equal"]).sum(),
         "range": 100 * (ranks["mean"].max() - ranks["mean"].min()),
         "between_searches": 100 * measures.between_searches(compared.runs),
         "search_to_seed": np.sqrt(compared.known.search / compared.known.seed),
