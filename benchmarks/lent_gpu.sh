@@ -30,8 +30,8 @@ setup)
 	printf 'Metadata-Version: 2.1\nName: dmlrc\nVersion: 0\n' > /tmp/dmlrc-site/dmlrc-0.dist-info/METADATA
 	if [ -f "$2/repo.bundle" ]; then
 		git fetch -q "$2/repo.bundle" HEAD && git reset -q --mixed FETCH_HEAD
-		git ls-files -d -z | xargs -0 -r git update-index --skip-worktree # files that were left behind are no change
 	fi
+	git ls-files -d -z | xargs -0 -r git update-index --skip-worktree # files that were left behind are no change
 	[ -d "$2/data" ] && cp -r "$2"/data/. "$DMLRC_DATA"/
 	git describe --always --dirty
 	;;

@@ -3,7 +3,9 @@
 Random numbers of the two devices differ, so only a run that draws none there has the CPU's numbers.
 """
 
+import gc
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -77,6 +79,22 @@ def test_graphs_side_by_side_give_what_kernels_one_by_one_give(photographs, monk
     found = run(*WAYS[way])
     monkeypatch.setattr(training, "by_graphs", lambda task: False)
     assert run(*WAYS[way]) == found
+
+
+def test_a_graph_is_captured_whatever_is_left_of_an_earlier_unit(photographs, request):
+    """Here the collector of cycles runs at every allocation, and finds graphs that a cycle alone still holds."""
+
+    def leave_graphs() -> dict:
+        graphs, graph = [], training.Graph
+        graphs.append(graphs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(training, "Graph", lambda *of: graphs.append(graph(*of)) or graphs[-1])
+            return run(*WAYS["images"])
+
+    request.addfinalizer(partial(gc.set_threshold, *gc.get_threshold()))
+    found = leave_graphs()
+    gc.set_threshold(1)
+    assert run(*WAYS["images"]) == found
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])

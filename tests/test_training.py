@@ -1,10 +1,13 @@
 """The trainer: checkpoints, plateau, divergence, every kind of loss."""
 
 import contextlib
+import gc
 import subprocess
 import sys
 import time
+import weakref
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -519,3 +522,19 @@ def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
 def test_an_optimiser_that_nobody_knows_is_refused(name):
     with pytest.raises(UsageError, match=f"unknown optimizer '{name}'"):
         optimizers.create_optimizer(name, [], 0.9)
+
+
+def test_graphs_of_an_earlier_unit_are_freed_before_one_is_captured(monkeypatch, request):
+    """One that the collector of cycles frees during a capture breaks the capture off, and with it the unit."""
+
+    class Old:
+        def __init__(self):
+            self.cycle = self
+
+    request.addfinalizer(gc.enable)
+    gc.disable()  # or it may be collected by chance
+    old, there = weakref.ref(Old()), []
+    monkeypatch.setattr(torch.cuda, "Stream", Mock())
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *of: there.append(old()))
+    training.Graph(torch.nn.Linear(1, 1), torch.ones(1, 1))
+    assert there == [None]

@@ -1,5 +1,6 @@
 """Training the models of a trial: one a fold, each with its own images, seed and random numbers."""
 
+import gc
 import itertools
 import random
 import time
@@ -344,6 +345,7 @@ class Graph:
     """
 
     def __init__(self, model: EmbeddingModel, inputs: Tensor):
+        gc.collect()  # a graph of an earlier unit, held by a cycle: freed during a capture, it breaks the capture off
         self.stream = torch.cuda.Stream()
         self.project = torch.cuda.make_graphed_callables(_Projection(model), (inputs,))
 
