@@ -9,7 +9,7 @@ from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
-from dmlrc.studies import adapted, gpu_hours, own, tuned
+from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
 
@@ -423,7 +423,8 @@ _GRIDS.append(rate_grid(_icons(), (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)))
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}
 STUDIES |= {each.name: each for each in map(searched_rate, _frozen()) if each.dataset == "cars196crops"}
-STUDIES |= {each.name: each for make in (searched_rates, log_scales) for each in map(make, _frozen())}
+_AROUND_TABLES = (searched_rates, log_scales, early.early_winners)
+STUDIES |= {each.name: each for make in _AROUND_TABLES for each in map(make, _frozen())}
 STUDIES |= {each.name: each for each in map(tenfold_rate, _frozen()) if each.dataset == "cub200_2010"}
 
 

@@ -1,0 +1,50 @@
+"""Whether a longer search chooses a better loss: what searches had found after 10 and 25 trials, trained again."""
+
+import csv
+import itertools
+import json
+import operator
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dmlrc.methods import Level, Method, rows
+from dmlrc.protocol import Study
+
+FILE = Path(__file__).with_name("early_winners.csv")
+"""The settings, a row each: study, method, repetition, trials, settings. `python -m dmlrc.bench.early` writes it."""
+
+
+def level(repetition: int, trials: int) -> str:
+    """The name of the level of what one search of a method had found after so many trials."""
+    return f"search{repetition + 1}-trials{trials}"
+
+
+def early_winners(study: Study) -> Study:
+    """The best settings of a table's searches after 10 and 25 trials, those that a later trial beat: three reruns each.
+
+    Where the whole search keeps them, the table's own reruns are theirs. Seeds are those of the table's first search.
+    """
+    return replace(
+        study,
+        name=f"{study.name}/early-winners",
+        budget=replace(study.budget, trials=0),
+        repetitions=1,
+        methods=rows(_levels(study)),
+        kind="experiment",
+        parent=study.name,
+        experiment="early-winners",
+        expected="1 to 2 hours, 1 core",
+    )
+
+
+def _levels(study: Study) -> Iterator[Level]:
+    with FILE.open(encoding="utf-8", newline="") as lines:
+        found = [row for row in csv.DictReader(lines) if row["study"] == study.name]
+    for (repetition, trials), group in itertools.groupby(found, operator.itemgetter("repetition", "trials")):
+        methods = tuple(_at(study, row) for row in group)
+        yield Level(level(int(repetition), int(trials)), methods, number=float(trials))
+
+
+def _at(study: Study, row: dict[str, str]) -> Method:
+    return replace(study.method(row["method"]), space={}, settings=json.loads(row["settings"]))
