@@ -10,7 +10,7 @@ import pandas as pd
 
 from dmlrc import search
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, prose, statistics, tables, titles
+from dmlrc.report import labels, statistics, tables, titles
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.significance import measures as significance
 
@@ -84,19 +84,10 @@ def places(study: StudyRecords) -> list[float]:
     return found
 
 
-def numbers(found: pd.DataFrame) -> dict[str, float]:
-    """What the text of the page rests on: points of test MAP@R, over studies and losses.
+def gains(found: pd.DataFrame) -> pd.DataFrame:
+    """What the logarithmic way adds to the linear one, a row a study and method: validation and test MAP@R, fractions.
 
-    pairs: how many gains there are; clear: of how many the interval is without 0; calmer: in how many the logarithmic
-    searches scatter less.
+    found: of `compared`.
     """
-    if found.empty:
-        return {"scales.pairs": 0.0}
-    ways = {way: part.reset_index(drop=True) for way, part in found.groupby("way")}
-    logarithmic = ways[LOGARITHMIC]
-    return {
-        "scales.pairs": float(len(logarithmic)),
-        "scales.clear": float(((logarithmic["low"] > 0) | (logarithmic["high"] < 0)).sum()),
-        "scales.calmer": float((logarithmic["luck"] < ways[LINEAR]["luck"]).sum()),
-        **prose.span("scales.gain", 100 * logarithmic["difference"]),
-    }
+    scores = found.set_index(["study", "method", "way"])[["validation", "test"]].unstack("way")
+    return scores.xs(LOGARITHMIC, axis=1, level="way") - scores.xs(LINEAR, axis=1, level="way")

@@ -41,21 +41,16 @@ def test_each_loss_has_both_ways_and_the_gain_of_the_logarithmic_one(found):
     cells = scales.cells(found)
     assert cells.loc[("Grocery Store", "CosFace", "linear")].tolist()[1:] == ["30.00", "–", "1.00", "5 to 15"]
     assert cells.loc[("Grocery Store", "ProxyNCA", "logarithmic"), "gain"].startswith("+4.00 [+")
-    assert scales.numbers(found) == {
-        "scales.pairs": 2.0,
-        "scales.clear": 2.0,
-        "scales.calmer": 2.0,
-        "scales.gain.low": pytest.approx(4.0),
-        "scales.gain.high": pytest.approx(4.0),
-    }
+    gains = scales.gains(found)
+    assert gains.index.tolist() == [(NAME, method) for method in METHODS]
+    assert gains["test"].tolist() == pytest.approx([0.04, 0.04])
+    assert gains["validation"].tolist() == pytest.approx((logarithmic["validation"] - linear["validation"],) * 2)
 
 
 def test_a_study_counts_when_it_is_complete(recorded, found):
     whole = recorded[BESIDE]
     recorded[BESIDE] = replace(whole, reruns=whole.reruns[whole.reruns["repetition"] < 2])
     assert scales.compared([recorded[NAME]]).empty
-    del recorded[BESIDE]
-    assert scales.numbers(scales.compared([recorded[NAME]])) == {"scales.pairs": 0.0}
 
 
 def test_where_in_a_linear_range_the_scales_lie(found, recorded):
