@@ -211,8 +211,9 @@ def test_what_is_measured_already_is_not_measured_again(monkeypatch):
     monkeypatch.setattr(bench, "studies", lambda: ["other", *hpo.MAIN])
     monkeypatch.setattr(bench, "methods", lambda study: ["contrastive", "new"])
     everything = list(hpo.problems())
-    assert len(everything) == len(set(everything)) == 8 * 4 + 3  # the Gaussian process on one method of three tables
-    assert everything[-1][:2] == ("other", "new")
+    assert len(everything) == len(set(everything)) == 8 * 4 + 6  # the Gaussian process on the three tables
+    assert everything[-7][:2] == ("other", "new")
+    assert [sampler for *_, sampler in everything[-6:]] == ["gp"] * 6
     done = pd.DataFrame(everything[2:], columns=["study", "method", "sampler"])
     assert hpo._missing(done) == [(everything[0][:2], ["random", "tpe4"])]
     assert sum(len(samplers) for _, samplers in hpo._missing(pd.DataFrame())) == len(everything)
