@@ -39,7 +39,7 @@ LEAST = 1 / 16  # of the longest training: where the first trials are ended
 
 
 def problems() -> Iterator[tuple[str, str, str]]:
-    """Study, method and sampler of all that is measured: the main tables first, method by method, the Gaussian process last."""
+    """Study, method and sampler of all that is measured: the main tables first, the Gaussian process last."""
     of_main = [(study, method) for method in bench.methods(MAIN[0]) for study in MAIN]
     others = [(study, method) for study in bench.studies() if study not in MAIN for method in bench.methods(study)]
     cheap = [name for name in SAMPLERS if name != "gp"]
