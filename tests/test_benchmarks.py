@@ -151,13 +151,15 @@ def test_a_search_is_played_again_on_a_surrogate_of_its_trials():
 
 def test_the_script_for_a_lent_gpu_runs_what_fits_and_keeps_its_records(tmp_path):
     script = Path(__file__).parents[1] / "benchmarks" / "lent_gpu.sh"
-    place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OUT": str(tmp_path), "DMLRC_DEVICE": "cpu"}
+    place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "DMLRC_DEVICE": "cpu"}
+    place |= {"OUT": str(tmp_path), "DMLRC_RUNS": str(tmp_path / "runs")}
     called = [
         subprocess.run(["bash", script, *words], env=os.environ | place, capture_output=True, text=True)
         for words in (["run", "glyphs-smoke", "0"], ["run"], ["fly"])
     ]
     assert [each.returncode for each in called] == [0, 1, 2]
     assert called[0].stdout == "study glyphs-smoke: 0 of 57 units\n"
+    assert (tmp_path / "runs.tgz").exists()
     assert "setup FOLDER" in called[2].stderr
 
 
