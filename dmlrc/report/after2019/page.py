@@ -285,9 +285,10 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for records in beside(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
         named |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
-        named[f"{name}.lift_precision"] = 100 * tables.lift(
-            tables.by_method(tables.accuracy(records), "precision_at_1")["mean"]
-        )
+        precision = tables.by_method(tables.accuracy(records), "precision_at_1")["mean"]
+        named[f"{name}.lift_precision"] = 100 * tables.lift(precision)
+        later = precision.index.isin(METHODS)
+        named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
         named[f"{name}.one_function"] = 100 * one_function(records)
         frame = tables.deciding(tables.accuracy(records))

@@ -39,11 +39,11 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
     } | _of_rate(study)
 
 
-def _of_rate(study: StudyRecords) -> dict[str, float]:
+def _of_rate(study: StudyRecords) -> dict[str, float | str]:
     """The rate that all methods of a study share, against the grid that chose it; nothing where none was run.
 
     inside: it is the best of the grid, with worse ones on both sides; better_elsewhere: how many methods of the grid do
-    better at another one; settings_rate: that of the search whose settings the grid takes.
+    better at another one; suits: the others; settings_rate: that of the search whose settings the grid takes.
     """
     grid, rate = rates.grid_of(study), study.meta["protocol"]["lr"]
     if grid is None:
@@ -52,6 +52,7 @@ def _of_rate(study: StudyRecords) -> dict[str, float]:
     return {
         "rate.inside": float(rates.chosen_rate(grid) == rate),
         "rate.better_elsewhere": float((best.idxmax() != rate).sum()),
+        "rate.suits": ", ".join(best.columns[best.idxmax() == rate]),
         "rate.methods": float(best.shape[1]),
         "rate": rate,
         "settings_rate": rates.settings_from(grid)[1],
