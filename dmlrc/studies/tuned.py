@@ -16,6 +16,12 @@ CARS = {
     "multi_similarity": {"alpha": 0.382, "beta": 19.2, "base": 0.234},
     "soft_triple": {"la": 44.9, "gamma": 99.4, "reg_weight": 0.293, "margin": 0.913, LOSS_WEIGHTS_LR: 1.56e-6},
 }
+OF_VARIANCE = {
+    "contrastive": {"pos_margin": 0.264, "neg_margin": 1.02},
+    "triplet": {"margin": 0.0865},
+    "supcon": {"temperature": 0.0772},
+}
+"""What the first search of `cars196crops-frozen` and of its `after2019` found."""
 GROCERY = {
     "contrastive": {"pos_margin": 0.921, "neg_margin": 1.18},
     "triplet": {"margin": 0.288},

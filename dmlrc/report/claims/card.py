@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 from markupsafe import Markup
 
+from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, prose, published, tables, titles
 from dmlrc.report.claims import verdicts
-from dmlrc.report.claims.claim import CLAIMS, PAPER
+from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
+from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
-from dmlrc.report.claims.page import PAPERS
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDERESTIMATED
 from dmlrc.report.claims.verdicts import Judged, judged
 from dmlrc.report.fehervari2019 import page as fehervari
@@ -24,6 +25,9 @@ OTHER_DATA, ABSENT, NO_RESULT = "other data only", "not run", "no result"
 OUTCOMES = (AGREES, PARTLY, DIFFERS, OPEN, OTHER_DATA, ABSENT, NO_RESULT)
 """No result: the paper lists or draws something, and measures nothing."""
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+PAPERS = {paper.id: paper for paper in papers.ALL}
+CLAIMS = [claim for claim in ALL_CLAIMS if claim.paper in PAPERS]
+"""Of the five papers."""
 TOY, TOY_SEEDS = "roth-f6", 10
 OF_FEHERVARI = {
     "CUB200 (BN-Inception)": "fehervari-t2",
@@ -147,7 +151,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     judgements = judged(edition)
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
-    frame = frame[frame["origin"] == PAPER]
+    frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]
     settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
     everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {

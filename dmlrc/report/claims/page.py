@@ -6,18 +6,16 @@ from math import isnan
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, Claim, Unit
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, Unit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import BELOW, INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, VERDICTS, Judgement
 from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
-PAPERS = {paper.id: paper for paper in papers.ALL}
-SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}
+SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
 """What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
 MOST_LOW = f"most of its rows lie {BELOW}"
 """Why a claim is open, without counts, so that claims stand together that share it."""
@@ -35,7 +33,7 @@ def overview(
     """
 
     def paper(claim: Claim) -> dict[str, str]:
-        return {"paper": "ours, on " * (claim.origin == OURS) + PAPERS[claim.paper].label}
+        return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
 
     return _table(judged(edition), claims, _verdict, paper)
 
@@ -80,7 +78,7 @@ def _table(
 
 def said_in(claim: Claim) -> Markup:
     """Where the paper says it, with a link, and some of its words; "ours" where it does not."""
-    paper = PAPERS[claim.paper]
+    paper = SOURCES[claim.paper]
     label = Markup('<a href="{}">{}</a>').format(paper.url, paper.label) if paper.url else paper.label
     where = Markup("{}, {}").format(label, claim.source)
     if claim.origin == OURS:

@@ -14,8 +14,8 @@ from dmlrc.report.claims.measures import MissingRowsError
 from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
-RETRACTED = "retracted"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED)
+RETRACTED, UNTESTABLE = "retracted", "not testable here"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED, UNTESTABLE)
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
 BELOW = "below the untrained start in P@1"
@@ -105,6 +105,8 @@ def evaluate(
     """
     if claim.retracted:
         return Judgement(RETRACTED, claim.retracted)
+    if claim.untestable:
+        return Judgement(UNTESTABLE, claim.untestable)
     absent = [name for name in claim.needs if evidence.get(name) is None]
     if absent:
         return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
