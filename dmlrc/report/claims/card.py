@@ -13,7 +13,7 @@ from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
 from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDERESTIMATED
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
 from dmlrc.report.claims.verdicts import Judged, judged
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.roth2020 import page as roth
@@ -65,6 +65,7 @@ def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) 
             continue
         own = [claim.id for claim in CLAIMS if id in claim.decides and each.has_result and not each.alone]
         given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
+        given.pop(RETRACTED, None)
         rows[id] = {
             "paper": PAPERS[each.paper].label,
             "called": each.called,
@@ -152,15 +153,16 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
     frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]
+    withdrawn = (frame["verdict"] == RETRACTED).groupby(frame["id"]).all()
+    frame = frame[frame["verdict"] != RETRACTED]
     settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
     everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {
         "sentences": frame["id"].nunique(),
-        "retracted": sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),
+        "retracted": withdrawn.sum() + sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),
         "verdicts": len(frame),
         "settled": len(settled),
         "firm": len(settled[(settled["exploratory"] == "") & ~settled["below_trunk"]]),
-        "spared": int((frame["why"] == UNDERESTIMATED).sum()),
         "reproduced.everywhere": ", ".join(everywhere.index[everywhere]),
         "claims": len(CLAIMS),
         "not_run": ", ".join(frame.loc[frame["verdict"] == NOT_RUN, "id"].unique()),

@@ -81,8 +81,10 @@ class Claim:
     claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin:
     "paper", or "ours" for what no sentence of the paper says. exploratory: why it is no test, "" where it is one: it
     was chosen after a look at the results. retracted: why our records cannot test the sentence, "" where they can; a
-    retracted claim stays listed and gets no verdict. untestable: the same of a sentence that was never judged. decides: the paper's tables and figures that the verdict counts
-    for on the report card; link: the table or figure here that shows the numbers, see `exhibits`.
+    retracted claim stays listed and gets no verdict. untestable: the same of a sentence that was never judged. named:
+    the losses that it names, where all share a rate, for `rule.far_from_the_rate`. decides: the paper's tables and
+    figures that the verdict counts for on the report card; link: the table or figure here that shows the numbers, see
+    `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
@@ -105,6 +107,7 @@ class Claim:
     exploratory: str = ""
     retracted: str = ""
     untestable: str = ""
+    named: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()
     statistic: str = ""
     interval: str = ""
@@ -124,6 +127,11 @@ class Claim:
     def __post_init__(self):
         if self.measure is None and not (self.retracted or self.untestable):
             raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is not judged")
+
+    @property
+    def grid(self) -> str:
+        """The experiment that chose the rate that the losses which it names share."""
+        return f"{self.needs[0].partition('/')[0]}/rates"
 
     def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
         """Its part of the evidence, in the order of `needs` and `more`."""

@@ -32,8 +32,11 @@ def lead(
     level: str = "",
     metric: str = R1,
     setting: str = "separated",
+    lowest: bool = False,
 ) -> Estimate:
     """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
+
+    lowest: minus the worst of them.
 
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
     claim that the rows are best. With one other it is a plain difference.
@@ -42,7 +45,9 @@ def lead(
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
     need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return measures.contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
+    return measures.contrast(
+        table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmin() if lowest else rivals.idxmax(): -1}
+    )
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
