@@ -146,12 +146,12 @@ def test_sentences_on_batches_are_withdrawn_and_no_others(base):
 
 
 def test_no_limit_stands_just_outside_the_worst_table_of_its_paper():
-    """But a tenth, which the gains in P@1 have from what papers claim."""
+    """But a tenth, of what papers claim."""
     for claim in claims.CLAIMS:
         values = list((claim.published or {}).values())
         for limit, worst in ((claim.region.low, min(values, default=0)), (claim.region.high, max(values, default=0))):
             around = abs(limit - worst) < 0.25 * abs(limit) and claim.region.holds(worst, worst)
-            assert not around or limit == 0.1, claim.id
+            assert not around or "a tenth" in claim.rationale, claim.id
 
 
 # --- made-up records of every experiment

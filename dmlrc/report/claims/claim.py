@@ -161,10 +161,7 @@ class Later(NamedTuple):
     url: str
 
 
-LATER = (
-    Later("zeng2026", "zeng", "Zeng et al. 2026", "https://arxiv.org/abs/2601.21450"),
-    Later("berton2025", "berton", "Berton et al. 2025", "https://arxiv.org/abs/2503.13045"),
-)
+LATER = [Later(key, **_toml(key)["paper"]) for key in ("zeng2026", "berton2025")]
 SOURCES = {paper.id: paper for paper in (*papers.ALL, *LATER)}
 """Whose sentences are judged, by what the names of their claims begin with."""
 
