@@ -148,7 +148,10 @@ def _measure(row: tuple) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on; verdicts are those on sentences of the papers that need records."""
+    """What the text of the page rests on; verdicts are those on sentences of the five papers that need records.
+
+    Of each data set the verdict on every claim, the later papers' too.
+    """
     judgements = judged(edition)
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
@@ -171,6 +174,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     }
     for paper, part in frame.groupby("paper")["verdict"]:
         named |= {f"{paper}.verdicts": len(part)} | {f"{paper}.{key}": count for key, count in _counts(part).items()}
+    for each in edition:
+        named |= {f"{each.meta['dataset']}.{name}": one.verdict for name, one in judgements[each.name].items()}
     for word in OUTCOMES:
         own = exhibits.index[exhibits["outcome"] == word]
         named |= {f"card.{word}": ", ".join(own), f"card.{word}.count": len(own)}
