@@ -280,7 +280,7 @@ def numbers(
         verdicts = judged[main.name]
         own |= {name: verdict.verdict for name, verdict in verdicts.items()}
         own |= {"claims": len(verdicts), "settled": sum(verdict.settled for verdict in verdicts.values())}
-        own["most_low"] = sum(verdict.most_low for verdict in verdicts.values())
+        own["most_low"] = sum(verdict.rule == "start" for verdict in verdicts.values())
         named |= {f"{main.meta['dataset']}.{name}": value for name, value in own.items()}
     for name in spans:
         parts = [name] if name in of_studies[0] else [f"{name}_low", f"{name}_high"]

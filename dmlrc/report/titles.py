@@ -48,7 +48,11 @@ RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate sea
 """The experiments that are tables of their own, with another learning rate."""
 
 METHODS_TABLE = "methods table"
-OURS = {"after2019": "losses after 2019", "projections": "untrained linear layers"}
+OURS = {
+    "after2019": "losses after 2019",
+    "projections": "untrained linear layers",
+    "variance": "variance within classes",
+}
 """Experiments that no paper of the five has."""
 SWEEPS = {
     "batches": "batch size",

@@ -20,7 +20,8 @@ from dmlrc.data.available import FEATURES
 from dmlrc.data.registry import SOURCES
 from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, in_batches_of, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import Budget, Protocol, Study, TrunkInput
+from dmlrc.protocol import TEST_METRICS, Budget, Protocol, Study, TrunkInput
+from dmlrc.studies import tuned
 
 _TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "icons": 1004, "grocery-lite0": 40} | {
     name: each.classes // 2 for name, each in SOURCES.items()
@@ -129,6 +130,8 @@ def _experiments(main: Study) -> Iterator[Study]:
         parent=main.name,
         experiment="after2019",
     )
+    if main.name == "cars196crops-frozen":
+        yield _zeng(main)
     for protocol, methods in _papers(main):
         if main.name in RATES_OF:
             yield _rates(main, protocol, methods)
@@ -368,6 +371,23 @@ def _oi(main: Study) -> Iterator[Study]:
     for number in range(2, _ORDERS + 1) if main.repetitions > 1 else ():  # the first random one stands above
         seed = oi2021.SEED + main.seed + number
         yield _study(main, f"oi2021/order-{number}", protocol, oi2021.METHODS, class_order="random", seed=seed)
+
+
+def _zeng(main: Study) -> Study:
+    """Distances within and between classes while three losses train, of which Zeng et al. 2026 say who keeps more.
+
+    At their own settings, and at those that the first of the table's searches found; with a start that never learns.
+    3,000 steps, none ends earlier: a search's best checkpoints lie there or a little later.
+    """
+    known = {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
+    of = {"usual": {name: {} for name in tuned.OF_VARIANCE}, "searched": tuned.OF_VARIANCE}
+    sweep = [Level(n, tuple(replace(known[m], space={}, settings=s[m]) for m in s)) for n, s in of.items()]
+    untrained = Level("untrained", sweep[0].methods[:1], {"lr": 0.0, "max_epochs": 4})
+    length = {"iterations_per_epoch": 25, "eval_every": 4, "patience": 120, "max_epochs": 120}
+    distances = ("pi_intra", "pi_inter")
+    recorded = {"test_metrics": (*TEST_METRICS, *distances), "val_metrics": ("map_at_r", "precision_at_1", *distances)}
+    protocol = replace(main.protocol, per_class=False, train_metrics=distances, **length, **recorded)
+    return _study(main, "variance", protocol, rows([*sweep, untrained]), sweep=True)
 
 
 def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:

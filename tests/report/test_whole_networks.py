@@ -215,3 +215,37 @@ class TestRanges:
                 found = whole.ratio(groups, draws=1000)
                 inside += found.low <= wanted <= found.high
             assert inside / made > 0.91
+
+
+class TestRatiosOfRanges:
+    """H2 and H9 by the rule of H11; their preregistered verdicts are `measures.judged`'s."""
+
+    def put(self, recorded, last, alone):
+        recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
+        recorded[LAST_BLOCK[CARS]] = study(LAST_BLOCK[CARS], last)
+        recorded[EMBEDDER[CARS]] = study(EMBEDDER[CARS], alone, rng=1)
+        [found] = whole.explored()
+        return found, measures.depth_levels(CARS)
+
+    def test_a_range_above_luck_keeps_its_verdict(self, recorded):
+        found, before = self.put(recorded, flat(0.04, EIGHT), flat(0.1, EIGHT))
+        assert (found.hypothesis, found.study, found.by_luck) == ("H9", CARS, ())
+        assert found.verdict == before.verdict == KEPT
+        assert found.findings[0].found == before.findings[0].found
+        assert set(found.without) == set(EIGHT)
+        left = [score for name, score in flat(0.1, EIGHT).items() if name != EIGHT[0]]
+        over = [score for name, score in flat(0.04, EIGHT).items() if name != EIGHT[0]]
+        assert found.without[EIGHT[0]].found.value == pytest.approx(np.ptp(over) / np.ptp(left), abs=0.05)
+
+    def test_luck_under_the_line_gives_no_verdict_and_changes_none_that_was_preregistered(self, recorded):
+        found, before = self.put(recorded, flat(0.1, EIGHT), flat(0.0, EIGHT))
+        assert found.by_luck == (EMBEDDER[CARS],)
+        assert found.verdict == NO_VERDICT
+        assert before.verdict == NOT_KEPT
+        cells = whole.explored_cells([found], measures.judged()).iloc[0]
+        assert (cells["preregistered verdict"], cells["by the later rule"]) == (NOT_KEPT, NO_VERDICT)
+
+    def test_a_ratio_that_hangs_on_one_method_says_so(self, recorded):
+        outlier = flat(0.1, EIGHT) | {"margin": 0.7}
+        found, _ = self.put(recorded, outlier, flat(0.1, EIGHT))
+        assert (found.verdict, found.turning) == (NOT_KEPT, ("margin",))

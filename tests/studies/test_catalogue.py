@@ -79,6 +79,19 @@ def test_scales_in_logarithms_have_the_ends_of_the_linear_ones(name):
         assert method.space[key] == replace(before[key], log=True)
 
 
+def test_the_study_of_variance_records_distances_to_its_last_step():
+    study = studies.get("cars196crops-frozen/variance")
+    for method in study.methods:
+        protocol, still = study.protocol_of(method), method.level == "untrained"
+        steps, apart = (epochs * protocol.iterations_per_epoch for epochs in (protocol.max_epochs, protocol.eval_every))
+        assert (steps, apart) == ((100 if still else 3000), 100)
+        assert protocol.patience * protocol.iterations_per_epoch >= steps  # no run ends earlier
+        assert {"pi_intra", "pi_inter"} <= set(protocol.val_metrics) & set(protocol.train_metrics)
+        assert (protocol.lr == 0) == still
+        assert bool(method.settings) == (method.level == "searched")
+    assert sorted(Counter(method.level for method in study.methods).values()) == [1, 3, 3]
+
+
 @pytest.mark.parametrize("main", ["grocery-quick", "glyphs-quick", "grocery-frozen"])
 def test_batches_of_all_sizes_see_as_many_images_as_the_table(main):
     table, sweep = experiments.of(main)["roth2020"], experiments.of(main)["roth2020/batches-equal"]

@@ -26,6 +26,14 @@ def test_those_of_the_depths_are_the_best_trials_of_first_searches(dataset, monk
         assert settings == pytest.approx(search.best(own.to_dict("records"))["params"], rel=0.006)
 
 
+def test_those_of_the_variance_within_classes_are_the_best_trials_of_first_searches(monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    for method, settings in tuned.OF_VARIANCE.items():
+        trials = records.load("cars196crops-frozen" + "/after2019" * (method == "supcon")).trials
+        own = trials[(trials["method"] == method) & (trials["repetition"] == 0)]
+        assert settings == pytest.approx(search.best(own.to_dict("records"))["params"], rel=0.006)
+
+
 def test_a_data_set_that_was_not_searched_takes_those_of_the_cars():
     assert tuned.of("grocery") is tuned.GROCERY
     assert tuned.of("cub200_2010") is tuned.of("cars196crops") is tuned.CARS

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 from markupsafe import Markup
 
+from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, prose, published, tables, titles
 from dmlrc.report.claims import verdicts
-from dmlrc.report.claims.claim import CLAIMS, PAPER
+from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
+from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
-from dmlrc.report.claims.page import PAPERS
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDERESTIMATED
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
 from dmlrc.report.claims.verdicts import Judged, judged
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.roth2020 import page as roth
@@ -24,6 +25,9 @@ OTHER_DATA, ABSENT, NO_RESULT = "other data only", "not run", "no result"
 OUTCOMES = (AGREES, PARTLY, DIFFERS, OPEN, OTHER_DATA, ABSENT, NO_RESULT)
 """No result: the paper lists or draws something, and measures nothing."""
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+PAPERS = {paper.id: paper for paper in papers.ALL}
+CLAIMS = [claim for claim in ALL_CLAIMS if claim.paper in PAPERS]
+"""Of the five papers."""
 TOY, TOY_SEEDS = "roth-f6", 10
 OF_FEHERVARI = {
     "CUB200 (BN-Inception)": "fehervari-t2",
@@ -61,6 +65,7 @@ def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) 
             continue
         own = [claim.id for claim in CLAIMS if id in claim.decides and each.has_result and not each.alone]
         given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
+        given.pop(RETRACTED, None)
         rows[id] = {
             "paper": PAPERS[each.paper].label,
             "called": each.called,
@@ -143,20 +148,24 @@ def _measure(row: tuple) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on; verdicts are those on sentences of the papers that need records."""
+    """What the text of the page rests on; verdicts are those on sentences of the five papers that need records.
+
+    Of each data set the verdict on every claim, the later papers' too.
+    """
     judgements = judged(edition)
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
-    frame = frame[frame["origin"] == PAPER]
+    frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]
+    withdrawn = (frame["verdict"] == RETRACTED).groupby(frame["id"]).all()
+    frame = frame[frame["verdict"] != RETRACTED]
     settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
     everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {
         "sentences": frame["id"].nunique(),
-        "retracted": sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),
+        "retracted": withdrawn.sum() + sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),
         "verdicts": len(frame),
         "settled": len(settled),
         "firm": len(settled[(settled["exploratory"] == "") & ~settled["below_trunk"]]),
-        "spared": int((frame["why"] == UNDERESTIMATED).sum()),
         "reproduced.everywhere": ", ".join(everywhere.index[everywhere]),
         "claims": len(CLAIMS),
         "not_run": ", ".join(frame.loc[frame["verdict"] == NOT_RUN, "id"].unique()),
@@ -165,6 +174,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     }
     for paper, part in frame.groupby("paper")["verdict"]:
         named |= {f"{paper}.verdicts": len(part)} | {f"{paper}.{key}": count for key, count in _counts(part).items()}
+    for each in edition:
+        named |= {f"{each.meta['dataset']}.{name}": one.verdict for name, one in judgements[each.name].items()}
     for word in OUTCOMES:
         own = exhibits.index[exhibits["outcome"] == word]
         named |= {f"card.{word}": ", ".join(own), f"card.{word}.count": len(own)}

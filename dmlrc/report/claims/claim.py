@@ -4,7 +4,7 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict
 from pydantic.dataclasses import dataclass
@@ -81,8 +81,10 @@ class Claim:
     claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin:
     "paper", or "ours" for what no sentence of the paper says. exploratory: why it is no test, "" where it is one: it
     was chosen after a look at the results. retracted: why our records cannot test the sentence, "" where they can; a
-    retracted claim stays listed and gets no verdict. decides: the paper's tables and figures that the verdict counts
-    for on the report card; link: the table or figure here that shows the numbers, see `exhibits`.
+    retracted claim stays listed and gets no verdict. untestable: the same of a sentence that was never judged. named:
+    the losses that it names, where all share a rate, for `rule.far_from_the_rate`. decides: the paper's tables and
+    figures that the verdict counts for on the report card; link: the table or figure here that shows the numbers, see
+    `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
@@ -104,6 +106,8 @@ class Claim:
     origin: Literal["paper", "ours"] = PAPER
     exploratory: str = ""
     retracted: str = ""
+    untestable: str = ""
+    named: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()
     statistic: str = ""
     interval: str = ""
@@ -121,8 +125,13 @@ class Claim:
     at_most: bool = False
 
     def __post_init__(self):
-        if self.measure is None and not self.retracted:
-            raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is retracted")
+        if self.measure is None and not (self.retracted or self.untestable):
+            raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is not judged")
+
+    @property
+    def grid(self) -> str:
+        """The experiment that chose the rate that the losses which it names share."""
+        return f"{self.needs[0].partition('/')[0]}/rates"
 
     def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
         """Its part of the evidence, in the order of `needs` and `more`."""
@@ -143,7 +152,21 @@ INTERVALS = _toml("intervals")
 """How intervals are made, by the name that claims give: what is printed."""
 
 
-def _read(paper: papers.Paper) -> Iterator[Claim]:
+class Later(NamedTuple):
+    """A paper of which no experiment is run and some sentences are judged; see `papers.Paper`."""
+
+    key: str
+    id: str
+    label: str
+    url: str
+
+
+LATER = [Later(key, **_toml(key)["paper"]) for key in ("zeng2026", "berton2025")]
+SOURCES = {paper.id: paper for paper in (*papers.ALL, *LATER)}
+"""Whose sentences are judged, by what the names of their claims begin with."""
+
+
+def _read(paper: papers.Paper | Later) -> Iterator[Claim]:
     """The claims of a paper's file."""
     file = _toml(paper.key)
     for row in file["claims"]:
@@ -153,4 +176,4 @@ def _read(paper: papers.Paper) -> Iterator[Claim]:
         yield Claim(paper=paper.id, interval=interval, **row)
 
 
-CLAIMS: tuple[Claim, ...] = tuple(claim for paper in papers.ALL for claim in _read(paper))
+CLAIMS: tuple[Claim, ...] = tuple(claim for paper in SOURCES.values() for claim in _read(paper))

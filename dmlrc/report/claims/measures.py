@@ -116,13 +116,13 @@ def properties(
     return table.groupby(lambda method: losses.get(method, method), sort=False).mean()
 
 
-def curve_end(records: StudyRecords, metric: str, method: str) -> pd.Series:
-    """A metric at the last point of the training curve of every rerun (mean over its folds)."""
+def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0) -> pd.Series:
+    """A metric at the last point of the training curve of every rerun (mean over its folds), or at a share of it."""
     curves = records.curves
     chosen = curves[(curves["method"] == method) & (curves["kind"] == "rerun") & (curves["metric"] == metric)]
     need(chosen["value"].notna().any(), f"no curve of {metric} of {method} in {records.name}")
-    runs = chosen.dropna(subset="value").sort_values("step").groupby(["number", "fold"])["value"]
-    return runs.last().groupby("number").mean()
+    chosen = chosen[chosen["step"] <= share * chosen["step"].max()].dropna(subset="value").sort_values("step")
+    return chosen.groupby(["number", "fold"])["value"].last().groupby("number").mean()
 
 
 # Estimates of a table `wide`

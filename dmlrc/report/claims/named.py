@@ -32,8 +32,11 @@ def lead(
     level: str = "",
     metric: str = R1,
     setting: str = "separated",
+    lowest: bool = False,
 ) -> Estimate:
     """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
+
+    lowest: minus the worst of them.
 
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
     claim that the rows are best. With one other it is a plain difference.
@@ -42,7 +45,9 @@ def lead(
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
     need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return measures.contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
+    return measures.contrast(
+        table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmin() if lowest else rivals.idxmax(): -1}
+    )
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
@@ -53,6 +58,21 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
     found = lead(main, metric=metric, setting=setting, **rows)
     again = measures.repeated(measures.wide(main, metric, setting))
     return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
+
+
+def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, float], metric: str) -> Estimate:
+    """A weighted sum of rows of two tables that were searched alike."""
+    return measures.contrast(
+        pd.concat([measures.wide(each, metric, JOINED) for each in (main, later)], axis=1), weights
+    )
+
+
+def log_of_the_best(main: StudyRecords, *, rows: Sequence[str], setting: str) -> Estimate:
+    """Common logarithm of a setting in the best trial of each search, over the searches of rows."""
+    reruns = main.reruns[main.reruns["method"].isin(rows)]
+    need(len(reruns), f"no finished rerun of {', '.join(rows)}")
+    best = reruns.groupby(["method", "repetition"])["params"].first()
+    return replace(statistics.mean([np.log10(params[setting]) for params in best]), units="searches")
 
 
 def over_pairs(
@@ -294,15 +314,36 @@ def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Est
 def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -> Estimate:
     """A metric at the end of the training curves of one row minus that of another, Welch's over the reruns."""
     return measures.seeds_only(
-        statistics.welch(*(measures.curve_end(records, metric, row) for row in (first, second)), "reruns")
+        statistics.welch(*(measures.curve_at(records, metric, row) for row in (first, second)), "reruns")
     )
 
 
 def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
     """One metric minus another at the end of the curves of a row, over the reruns."""
     return measures.over_reruns(
-        (measures.curve_end(records, first, row) - measures.curve_end(records, second, row)).dropna()
+        (measures.curve_at(records, first, row) - measures.curve_at(records, second, row)).dropna()
     )
+
+
+UNTRAINED = "contrastive@untrained"
+"""The row that never learns, in `cars196crops-frozen/variance`."""
+
+
+def curves_apart(
+    records: StudyRecords, *, metric: str, rows: Sequence[str], other: str, share: float = 1.0
+) -> Estimate:
+    """The mean of rows minus another in a metric at a share of the run, relative to the start, which is as if known."""
+    start = float(measures.curve_at(records, metric, UNTRAINED).mean())
+    weights = dict.fromkeys(rows, 1 / len(rows) / start) | {other: -1 / start}
+    parts = [(weight, measures.curve_at(records, metric, row, share)) for row, weight in weights.items()]
+    return measures.seeds_only(statistics.welch_sum(parts, "reruns"))
+
+
+def past_half_way(records: StudyRecords, *, metric: str, row: str, share: float) -> Estimate:
+    """How far a metric at a share of the run lies above half way from start to end, relative to the start."""
+    start = float(measures.curve_at(records, metric, UNTRAINED).mean())
+    early, end = (measures.curve_at(records, metric, row, part) for part in (share, 1.0))
+    return measures.over_reruns(((early - (start + end) / 2) / start).dropna())
 
 
 def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:

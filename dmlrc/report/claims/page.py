@@ -6,21 +6,17 @@ from math import isnan
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, Claim, Unit
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, Unit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
-from dmlrc.report.claims.rule import BELOW, INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, VERDICTS, Judgement
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
 from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
-PAPERS = {paper.id: paper for paper in papers.ALL}
-SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}
+SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
 """What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
-MOST_LOW = f"most of its rows lie {BELOW}"
-"""Why a claim is open, without counts, so that claims stand together that share it."""
 MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
 CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
@@ -35,7 +31,7 @@ def overview(
     """
 
     def paper(claim: Claim) -> dict[str, str]:
-        return {"paper": "ours, on " * (claim.origin == OURS) + PAPERS[claim.paper].label}
+        return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
 
     return _table(judged(edition), claims, _verdict, paper)
 
@@ -80,7 +76,7 @@ def _table(
 
 def said_in(claim: Claim) -> Markup:
     """Where the paper says it, with a link, and some of its words; "ours" where it does not."""
-    paper = PAPERS[claim.paper]
+    paper = SOURCES[claim.paper]
     label = Markup('<a href="{}">{}</a>').format(paper.url, paper.label) if paper.url else paper.label
     where = Markup("{}, {}").format(label, claim.source)
     if claim.origin == OURS:
@@ -135,18 +131,14 @@ def _value(unit: Unit, value: float) -> str:
     return labels.number(value) if unit.form == "e" else unit.text(value)
 
 
-def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
-    """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
-    sentences = {claim.id: claim.claim for claim in CLAIMS}
-    rows = [
-        (study, each.verdict, MOST_LOW if each.most_low else each.why, sentences[name])
-        for study, judgements in judged(edition).items()
-        for name, each in judgements.items()
-        if each.why
-    ]
-    columns = ["Study", "verdict", "why", "claim"]
-    groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
-    return groups.agg(claims="size", which=" ".join)
+def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """The rules that hold verdicts back: what each asks, since when, what was known, and how many it holds back now."""
+    rows = {}
+    for name, each in RULES.items():
+        rows[each["rule"]] = {"since": str(each["since"]), "results known then": each["known"]}
+        held = {study: sum(one.rule == name for one in own.values()) for study, own in judged(edition).items()}
+        rows[each["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("A verdict asks that")
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:

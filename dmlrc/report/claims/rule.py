@@ -1,39 +1,47 @@
 """The verdict rule: when a claim counts as reproduced."""
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import starts, tables
+from dmlrc.report import labels, starts, tables
 from dmlrc.report.claims.claim import Claim, Region
 from dmlrc.report.claims.measures import MissingRowsError
 from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
-RETRACTED = "retracted"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED)
+RETRACTED, UNTESTABLE = "retracted", "not testable here"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED, UNTESTABLE)
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
 BELOW = "below the untrained start in P@1"
 UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
+RULES = tomllib.loads((files(__package__) / "rules.toml").read_text(encoding="utf-8"))
+"""Why a verdict may be withheld or withdrawn: name -> rule, since when, and what was known by then."""
+STEP = 3.4
+"""Half a decade, the step of the grids of rates, rounded up."""
+BATCHES = ("batches", "batches-equal", "samples", "samplers")
+"""The sweeps over what a batch is, all sizes and layouts at one rate."""
 
 
 @dataclass(frozen=True)
 class Judgement:
     """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
 
-    most_low: whether it is open because most rows lie below their untrained start. below_trunk: whether most of the
+    rule: the name in `RULES` of what withholds it. below_trunk: whether most of the
     rows behind it are worse than the untrained trunk.
     """
 
     verdict: str
     why: str = ""
     estimate: Estimate | None = None
-    most_low: bool = False
+    rule: str = ""
     below_trunk: bool = False
 
     @property
@@ -62,28 +70,26 @@ def judge(
     """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
-    most_low = 2 * below[0] > below[1]
     if not full:
-        why = "not the full budget, or not finished"
+        name, why = "budget", "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
-        why = f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
-    elif most_low:
+        name, why = "few", f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
+    elif 2 * below[0] > below[1]:
         all_of = {1: "its row lies", 2: "both rows lie"}.get(below[1], f"all {below[1]} rows lie")
-        lie = all_of if below[0] == below[1] else f"{below[0]} of {below[1]} rows lie"
-        return Judgement(INCONCLUSIVE, f"{lie} {BELOW}", estimate, most_low)
+        name, why = "start", f"{all_of if below[0] == below[1] else f'{below[0]} of {below[1]} rows lie'} {BELOW}"
     elif end_below:
-        why = f"a row that makes the range lies {BELOW}"
+        name, why = "ends", f"a row that makes the range lies {BELOW}"
     elif region.holds(*estimate.attainable):
-        why = "on this data it cannot fail"
+        name, why = "fail", "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):
         return Judgement(REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high) and not at_most:
         return Judgement(NOT_REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high):
-        why = UNDERESTIMATED
+        name, why = "at_most", UNDERESTIMATED
     else:
-        why = "the interval crosses the limit"
-    return Judgement(INCONCLUSIVE, why, estimate)
+        name, why = "crosses", "the interval crosses the limit"
+    return Judgement(INCONCLUSIVE, why, estimate, name)
 
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
@@ -104,10 +110,17 @@ def evaluate(
     lower: `lower_than_untrained`, cached where many claims are judged by the same records.
     """
     if claim.retracted:
-        return Judgement(RETRACTED, claim.retracted)
+        return Judgement(RETRACTED, claim.retracted, rule="retracted")
+    if claim.untestable:
+        return Judgement(UNTESTABLE, claim.untestable)
     absent = [name for name in claim.needs if evidence.get(name) is None]
     if absent:
         return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
+    if any(name.rpartition("/")[2] in BATCHES for name in claim.needs):
+        return Judgement(RETRACTED, "sizes and layouts of batches, all at one learning rate", rule="batches")
+    if far := far_from_the_rate(claim, evidence):
+        why = f"the shared learning rate is not known to suit {labels.listed(map(labels.method_label, far))}"
+        return Judgement(RETRACTED, why, rule="rate")
     try:
         estimate = claim.estimate(evidence)
     except MissingRowsError as error:
@@ -120,6 +133,19 @@ def evaluate(
     full = all(map(is_full, used))
     verdict = judge(claim.region, estimate, full, (start, rows), end_below, claim.at_most)
     return replace(verdict, below_trunk=2 * trunk > rows)
+
+
+def far_from_the_rate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> list[str]:
+    """The losses that a sentence names and whose best rate in the grid is unknown, or over a step from the shared one.
+
+    The grid stands in the evidence as `claim.grid`.
+    """
+    if not claim.named:
+        return []
+    grid, rate = evidence.get(claim.grid), evidence[claim.needs[0]].meta["protocol"]["lr"]
+    trials = grid.trials.dropna(subset="value") if grid else pd.DataFrame(columns=["row", "value", "level_number"])
+    best = trials.sort_values("value").groupby("row")["level_number"].last()
+    return [name for name in claim.named if not rate / STEP < best.get(name, np.inf) < STEP * rate]
 
 
 def _counted(chosen: pd.DataFrame) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ from functools import cache
 
 import pandas as pd
 
+from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.claims import rule
@@ -28,6 +29,7 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
+    evidence |= {claim.grid: records.find(f"{main.name}/{claim.grid}") for claim in claims if claim.named}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 

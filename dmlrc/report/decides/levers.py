@@ -18,17 +18,7 @@ TWO_DRAWS = 2 / np.sqrt(np.pi)
 """How far two values of a normal distribution lie apart on average, in its standard deviations."""
 SIZES = ("dim64", "dim512")
 """The levels of Roth et al.'s sweep over embedding sizes that are compared."""
-LEVERS = {
-    "loss": "loss: best less worst",
-    "joined": "four models joined instead of one",
-    "size": "512 dimensions instead of 64",
-    "split": "a random class split",
-    "trained": "trained instead of untrained",
-    "rate": "best learning rate, not one too high",
-    "search": "another search",
-    "seed": "another seed",
-}
-"""The levers as printed. Four models are joined, but where single ones are compared: of sizes and class splits."""
+LEVERS = measures.WORDS["levers"]
 Lever = tuple[Estimate, int] | None
 """What a choice moves a score by, on average over so many losses."""
 

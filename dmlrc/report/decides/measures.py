@@ -8,9 +8,11 @@ so each part is divided by the mean of the scores that it was measured on.
 """
 
 import itertools
+import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -29,36 +31,8 @@ from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 METRIC = "map_at_r"
 CHI = "chi-square interval of a variance"
-FAMILIES = {
-    "contrastive": ("contrastive", "contrastive_distance"),
-    "triplet": ("triplet", "triplet_distance"),
-    "margin": ("margin", "margin_distance", "margin_distance_pairs"),
-    "multi_similarity": ("multi_similarity", "multi_similarity_roth"),
-    "normalized_softmax": ("normalized_softmax",),
-    "proxy_nca": ("proxy_nca", "proxy_nca_original"),
-    "arcface": ("arcface",),
-    "soft_triple": ("soft_triple",),
-    "snr": ("snr", "snr_distance"),
-}
-"""Losses that several papers train, each in its own way: family -> what the losses are called there."""
-
-RECIPES = {
-    "Roth et al.": ("roth2020", None),
-    "Zhai & Wu": ("zhai2019/losses-equal", "5x15"),
-    "Fehervari et al.": ("fehervari2019", None),
-}
-"""The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""
-SWEEPS = {
-    "sampler": "roth2020/samplers",
-    "batch size": "roth2020/batches",
-    "embedding size": "roth2020/dims",
-    "weight decay": "roth2020/decays",
-    "batch size, of Fehervari et al.": "fehervari2019/batches",
-    "embedding size, of Fehervari et al.": "fehervari2019/dims",
-    "embedding size, of Zhai & Wu": "zhai2019/dims",
-    "images a class, of Zhai & Wu": "zhai2019/samples",
-}
-"""The experiments that vary one setting of several losses, none of them tuned: part -> experiment."""
+WORDS = tomllib.loads((files(__package__) / "parts.toml").read_text(encoding="utf-8"))
+FAMILIES, RECIPES, SWEEPS = (WORDS[name] for name in ("families", "recipes", "sweeps"))
 TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
 """At which learning rate a methods table was made."""
 
@@ -318,9 +292,9 @@ def _trained_alike(records: StudyRecords) -> pd.DataFrame:
     low: it ends below an untrained layer of its size. usual: a single model of the recipe's most common embedding size.
     """
     found = {"Musgrave et al.": _families(records)}
-    for title, (name, level) in RECIPES.items():
-        if (around := editions.experiment_of(records.name, name)) is not None:
-            found[title] = _families(around, level)
+    for title, of in RECIPES.items():
+        if (around := editions.experiment_of(records.name, of["experiment"])) is not None:
+            found[title] = _families(around, of.get("level"))
     return pd.concat(found, names=["recipe", "method"]).reset_index()
 
 

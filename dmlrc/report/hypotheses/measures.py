@@ -52,6 +52,10 @@ class Region:
         return NOT_KEPT if found.high < self.low or found.low > self.high else OPEN
 
 
+OF_RATIOS = {"H2": Region(high=0.5), "H9": Region(high=1)}
+"""The hypotheses on a ratio of two ranges."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One number of a hypothesis: what it is, the estimate, the region, the verdict on it alone."""
@@ -234,7 +238,7 @@ def rate_makes_ranking(study: str) -> Judged:
     """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
     chosen, high = counted(study), counted(TOO_HIGH[study])
     what = "range at the chosen rate / at a rate too high"
-    return _ranges("H2", study, what, chosen, high, Region(high=0.5))
+    return _ranges("H2", study, what, chosen, high, OF_RATIOS["H2"])
 
 
 def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Region) -> Judged:
@@ -244,35 +248,43 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     """
     missing = over.missing + under.missing
     here = over.records is not None and under.records is not None
-    if not here or (told := _in_both(study, over, under)) is None:
+    if not here or (both := in_both(study, over, under)) is None:
         without = ("no study on this data has searched twice",) * here
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
-    what += left_out((over, under), told[0].index)
-    groups = [(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]
+    what += left_out((over, under), both[0].methods)
+    groups = [(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both]
     found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, found, region)
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)
 
 
-def _in_both(study: str, *found: Counted) -> list[pd.DataFrame] | None:
-    """The summary of each of these studies, of the methods that all have; None where no luck of search is known."""
+def in_both(study: str, *found: Counted) -> list[Comparison] | None:
+    """The methods that all of these studies have, in each of them; None where no luck of search is known."""
     compared = [_lucky(each, study) for each in found]
     if any(each is None for each in compared):
         return None
     both = set.intersection(*(set(each.methods) for each in compared))
-    return [each.summary[each.summary.index.isin(both)] for each in compared]
+    return [each.only(both) for each in compared]
+
+
+def pairs_of_ranges(study: str) -> dict[str, list[Comparison]]:
+    """The studies over and under the line of H2 and H9, of the methods that both have; where both are there."""
+    pairs = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
+    counts = {hypothesis: [counted(name) for name in names if name] for hypothesis, names in pairs.items()}
+    found = {hypothesis: in_both(study, *both) for hypothesis, both in counts.items() if len(both) == 2}
+    return {hypothesis: both for hypothesis, both in found.items() if both}
 
 
 def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
     """Beside H2 and H9: the scores of the ratio, a column over and one under the line, and the ranges by luck alone."""
-    pairs = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
-    found = {}
-    for hypothesis, names in pairs.items():
-        both = [counted(name) for name in names if name]
-        if len(both) == 2 and (told := _in_both(study, *both)) is not None:
-            scores = np.stack([each["mean"].to_numpy() for each in told], axis=1)
-            found[hypothesis] = scores, tuple(statistics.range_by_luck(each["error"]) for each in told)
-    return found
+    told = {name: [each.summary for each in both] for name, both in pairs_of_ranges(study).items()}
+    return {
+        name: (
+            np.stack([each["mean"].to_numpy() for each in both], axis=1),
+            tuple(statistics.range_by_luck(each["error"]) for each in both),
+        )
+        for name, both in told.items()
+    }
 
 
 def left_out(compared: Iterable[Counted], kept: Iterable[str]) -> str:
@@ -380,7 +392,7 @@ def depth_levels(study: str) -> Judged:
     """H9: the range of eight methods' scores with the last block trained, divided by that of the embedder alone."""
     last, alone = counted(LAST_BLOCK[study]), counted(EMBEDDER[study])
     what = "range with the last block trained / embedder alone"
-    return _ranges("H9", study, what, last, alone, Region(high=1))
+    return _ranges("H9", study, what, last, alone, OF_RATIOS["H9"])
 
 
 @dataclass(frozen=True)

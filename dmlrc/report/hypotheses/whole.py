@@ -5,8 +5,9 @@ No method of these studies is searched, so each number has two intervals: that o
 search that H9 borrows too, decides; that of seeds alone stands beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from dmlrc.report.hypotheses.measures import (
     CUB,
     LITTLE,
     NOT_TESTED,
+    OF_RATIOS,
     Counted,
     Finding,
     Judged,
@@ -29,6 +31,7 @@ from dmlrc.report.hypotheses.measures import (
     gain,
     left_out,
     lenders,
+    pairs_of_ranges,
 )
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import METRIC, Comparison
@@ -38,6 +41,7 @@ from dmlrc.report.tables import CLASSICS
 NOT_RUN, NO_VERDICT = "not run", "no verdict"
 """Verdicts of their own: the studies are not complete; luck alone could make one of the two ranges."""
 BASE = "contrastive"
+BELOW_ONE = Region(high=1)
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
 _FOUR = (*CLASSICS, "normalized_softmax", "multi_similarity")
@@ -94,6 +98,19 @@ class Whole(Judged):
     def turning(self) -> tuple[str, ...]:
         """The methods without which the verdict would be another."""
         return tuple(name for name, each in self.without.items() if each.verdict != self.verdict)
+
+
+absolute_range = partial(np.ptp, axis=-1)
+
+
+def relative_range(scores: np.ndarray) -> np.ndarray:
+    """The range of scores (..., M) divided by their mean.
+
+    >>> float(relative_range([0.1, 0.2, 0.3]).round(6))
+    1.0
+    """
+    scores = np.asarray(scores, float)
+    return np.ptp(scores, axis=-1) / scores.mean(axis=-1)
 
 
 # Records that count
@@ -194,10 +211,12 @@ def _size(*compared: Comparison) -> dict[str, int]:
     return {"methods": len(reruns[0]), "reruns": int(min(each.min() for each in reruns))}
 
 
-def judged_ratio(what: str, both: Sequence[Comparison], lucky: bool) -> Finding:
-    """The ratio of the relative ranges of two studies; no verdict where luck alone could make one of them."""
-    found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both])
-    finding = Finding.by_interval(what, found, Region(high=1))
+def judged_ratio(
+    what: str, both: Sequence[Comparison], lucky: bool, region: Region = BELOW_ONE, of: Callable = relative_range
+) -> Finding:
+    """The ratio of the ranges of two studies, see `ratio`; no verdict where luck alone could make one of them."""
+    found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both], of=of)
+    finding = Finding.by_interval(what, found, region)
     return replace(finding, verdict=NO_VERDICT) if lucky else finding
 
 
@@ -206,28 +225,34 @@ def by_luck(compared: Comparison) -> bool:
     return not compared.range.low > 0
 
 
-def without_each(both: Sequence[Comparison]) -> dict[str, Finding]:
+def without_each(
+    both: Sequence[Comparison], region: Region = BELOW_ONE, of: Callable = relative_range
+) -> dict[str, Finding]:
     """`judged_ratio` of two studies of the same methods, without each of these in turn."""
     found = {}
     for name in both[0].methods:
         left = [each.only([other for other in each.methods if other != name]) for each in both]
-        found[name] = judged_ratio(f"without {name}", left, any(map(by_luck, left)))
+        found[name] = judged_ratio(f"without {name}", left, any(map(by_luck, left)), region, of)
     return found
 
 
-def ratio(groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000) -> Estimate:
-    """The ratio of two relative ranges, with the interval of `statistics.redrawn`. groups: scores, standard errors."""
-    return statistics.redrawn(groups, lambda one, other: relative_range(one) / relative_range(other), draws)
+def explored() -> list[Whole]:
+    """H2 and H9 by the rule of H11: without each method in turn, no verdict where luck could make a range."""
+    found = []
+    for data in (CUB, CARS):
+        for hypothesis, both in pairs_of_ranges(data).items():
+            lucky, region = tuple(each.study for each in both if by_luck(each)), OF_RATIOS[hypothesis]
+            first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, absolute_range)
+            without = without_each(both, region, absolute_range)
+            found.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))
+    return found
 
 
-def relative_range(scores: np.ndarray) -> np.ndarray:
-    """The range of scores (..., M) divided by their mean.
-
-    >>> float(relative_range([0.1, 0.2, 0.3]).round(6))
-    1.0
-    """
-    scores = np.asarray(scores, float)
-    return np.ptp(scores, axis=-1) / scores.mean(axis=-1)
+def ratio(
+    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = relative_range
+) -> Estimate:
+    """The ratio of two ranges, with the interval of `statistics.redrawn`. groups: scores, standard errors."""
+    return statistics.redrawn(groups, lambda one, other: of(one) / of(other), draws)
 
 
 def relative_error(compared: Comparison) -> float:
@@ -270,6 +295,22 @@ def _power(each: Whole) -> str:
     percent = each.hypothesis in page.POINTS
     ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in each.told]
     return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
+
+
+def explored_cells(found: Sequence[Whole], judged_before: Sequence[Judged]) -> pd.DataFrame:
+    """`explored` beside the preregistered verdicts."""
+    kept = {(each.hypothesis, each.study): each.verdict for each in judged_before}
+    rows = {}
+    for each in found:
+        left = [one.found.value for one in each.without.values()]
+        rows[each.hypothesis, titles.title(each.study)] = {
+            "ratio": page.value(each.hypothesis, each.findings[0].found),
+            "without one method": f"{min(left):.2f} to {max(left):.2f}",
+            "luck alone could make the range of": ", ".join(map(titles.title, each.by_luck)) or "–",
+            "preregistered verdict": kept[each.hypothesis, each.study],
+            "by the later rule": each.verdict + _hangs_on(each),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Hypothesis", "on"])
 
 
 def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
