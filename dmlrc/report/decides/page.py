@@ -169,7 +169,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
     at = measures.at_rates(study)
-    named = {**100 * levers(study, at)["value"], **_of_parts(study), **_of_grid(study)}
+    moves = 100 * levers(study, at)
+    named = {**moves["value"], "loss.high": moves.loc["loss", "high"], **_of_parts(study), **_of_grid(study)}
     return named | _of_rates(at) | _of_searches(study)
 
 
