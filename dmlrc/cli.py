@@ -108,7 +108,7 @@ def study_run(
     chosen = _changed(name, settings, new_name) if settings else dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
-    methods = [chosen.method(each) for each in method] if method else None
+    methods = [chosen.method(label) for label in method] if method else None
     with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         dmlrc.run.run(
             chosen,
@@ -147,16 +147,16 @@ def study_check(
 ) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
-    here = {each for root in roots for each in dmlrc.records.recorded_in(root)}
+    here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
     names = [_recorded(name).name] if name else sorted(here)
     known = dmlrc.studies.known()
-    said = []
-    for each in names:
-        said += dmlrc.plan.problems(known[each]) if each in known else dmlrc.records.problems(each)
-    for sentence in said:
+    sentences = []
+    for recorded in names:
+        sentences += dmlrc.plan.problems(known[recorded]) if recorded in known else dmlrc.records.problems(recorded)
+    for sentence in sentences:
         typer.echo(sentence)
-    if said:
-        raise DmlrcError(f"{len(said)} of the records of {len(names)} studies cannot be used; each is named above")
+    if sentences:
+        raise DmlrcError(f"{len(sentences)} of the records of {len(names)} studies cannot be used; each is named above")
     typer.echo(f"every record of {len(names)} studies is sound")
 
 
@@ -277,10 +277,10 @@ def photos(
     from dmlrc.studies import photos as own_photos
 
     numbers = {"folds": folds, "trials": trials, "reruns": reruns}
-    found = own_photos.look(folder)
+    images = own_photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
-    chosen, entry = own_photos.study_of(found, name, given)
-    _print_lines(own_photos.plan(found, chosen, workers))
+    chosen, entry = own_photos.study_of(images, name, given)
+    _print_lines(own_photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
@@ -396,8 +396,8 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     if submit and (len(methods) != 1 or any(budget.values())):
         raise UsageError("--submit takes a file with one loss, and the study's own budget: leave the other options out")
     chosen = board.comparison_of(base, methods[0]) if submit else comparison.of(base, **budget)
-    for each in methods:
-        for sentence in preflight.check(each, chosen):
+    for method in methods:
+        for sentence in preflight.check(method, chosen):
             typer.echo(sentence, err=True)
     with _interruptible():
         comparison.run(chosen, base, methods, workers)
@@ -408,8 +408,8 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     target = page.write(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )
-    said, without = page.sentences(recorded, methods)
-    _print_lines(said)
+    sentences, without = page.sentences(recorded, methods)
+    _print_lines(sentences)
     typer.echo(f"open {target}")
     if submit and not without:
         typer.echo(f"entry {board.submit(chosen, methods[0], file)}: commit this folder, and send it as a pull request")
@@ -434,8 +434,8 @@ def _interruptible() -> Iterator[None]:
         raise DmlrcError("stopped; finished records are kept, and the same command goes on from here") from None
 
 
-def _progress(each: "dmlrc.protocol.Study") -> str:
-    return "{} of {} units".format(*dmlrc.plan.progress(each))
+def _progress(study: "dmlrc.protocol.Study") -> str:
+    return "{} of {} units".format(*dmlrc.plan.progress(study))
 
 
 def _print_lines(lines: Iterable[str]) -> None:

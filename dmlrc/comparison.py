@@ -49,16 +49,15 @@ def read(file: Path) -> list[Method]:
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{file} fails{building.told(error)}") from error
+        raise UsageError(f"{file} fails{building.cause(error)}") from error
     finally:
         sys.modules.pop(name, None)  # no module that workers could import: it is sent to them
-    values = [each for value in scope.values() for each in (value if isinstance(value, list | tuple) else [value])]
-    if found := list({id(each): each for each in values if isinstance(each, Method)}.values()):
-        return found
-    losses = [each for each in scope.values() if callable(each) and getattr(each, "__module__", None) == name]
-    imported = [
-        key for key, each in scope.items() if isinstance(each, type) and each.__module__ not in (name, "dmlrc.methods")
-    ]
+    values = [item for value in scope.values() for item in (value if isinstance(value, list | tuple) else [value])]
+    if methods := list({id(value): value for value in values if isinstance(value, Method)}.values()):
+        return methods
+    losses = [value for value in scope.values() if callable(value) and getattr(value, "__module__", None) == name]
+    classes = {key: value.__module__ for key, value in scope.items() if isinstance(value, type)}
+    imported = [key for key, module in classes.items() if module not in (name, "dmlrc.methods")]
     if not losses and imported:
         raise UsageError(
             f"{file} only imports {', '.join(imported)}, and no loss of its own says which is meant: add "
@@ -155,15 +154,15 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
 
 def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
-    found = {}
+    comparisons = {}
     for name in records.recorded_in(paths.runs()):
         if not name.endswith(names.COMPARED):
             continue
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):
             counts.setdefault(method, Counter())[kind] += 1
-        found[name] = dict(sorted(counts.items()))
-    return found
+        comparisons[name] = dict(sorted(counts.items()))
+    return comparisons
 
 
 def remove(name: str) -> Path:
@@ -198,8 +197,8 @@ def _units(study: Study) -> list[Mapping]:
             searches.setdefault((unit["method"], unit["repetition"]), []).append(unit)
     best = {key: search.best(trials) for key, trials in searches.items()}
     return [
-        {**unit, "params": found["params"]}
-        if unit.get("params") is None and (found := best.get((unit["method"], unit["repetition"])))
+        {**unit, "params": trial["params"]}
+        if unit.get("params") is None and (trial := best.get((unit["method"], unit["repetition"])))
         else unit
         for unit in units
     ]

@@ -51,7 +51,7 @@ class Store:
         """What `array[indices]` is, on the device; indices: arrays of whole numbers."""
         if self.held is None:
             return torch.from_numpy(np.ascontiguousarray(self.array[indices])).to(self.device)
-        return self.held[tuple(torch.from_numpy(each).to(self.device, non_blocking=True) for each in indices)]
+        return self.held[tuple(torch.from_numpy(index).to(self.device, non_blocking=True) for index in indices)]
 
 
 class ImageSource:
@@ -303,14 +303,14 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
-def _check_made_by(found: FeatureSet, given: TrunkInput) -> None:
+def _check_made_by(features: FeatureSet, given: TrunkInput) -> None:
     """Raise UsageError unless these settings are those by which the features were made."""
     for name, asked in given._asdict().items():
-        made = found.made_by[name]
-        if asked != made:
+        setting = features.made_by[name]
+        if asked != setting:
             raise UsageError(
-                f"data set {found.name!r} holds features that were made with {name} {made!r}, not {asked!r}: take data "
-                f"set {found.photographs!r}, the photographs, for another trunk or input"
+                f"data set {features.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: use "
+                f"data set {features.photographs!r}, the photographs, for another trunk or input"
             )
 
 

@@ -67,7 +67,7 @@ class Choice:
 
     def __post_init__(self):
         given = self.values
-        if not isinstance(given, list | tuple) or not all(isinstance(each, str | Real) for each in given):
+        if not isinstance(given, list | tuple) or not all(isinstance(value, str | Real) for value in given):
             raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
         if len(given) < 2 or len(set(given)) < len(given):
             raise UsageError(f"a choice is between two different values or more, not {given!r}")
@@ -229,9 +229,9 @@ def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:
 
     That is two classes and, unless proxies stand for the other images, a positive and a negative of some image.
     """
-    sized = ((each, size // each.images_per_class) for each in methods)
+    sized = ((method, size // method.images_per_class) for method in methods)
     return tuple(
-        replace(each, classes_per_batch=classes)
-        for each, classes in sized
-        if classes >= 2 and (each.kind == "classification" or classes * each.images_per_class >= 3)
+        replace(method, classes_per_batch=classes)
+        for method, classes in sized
+        if classes >= 2 and (method.kind == "classification" or classes * method.images_per_class >= 3)
     )

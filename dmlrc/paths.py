@@ -1,6 +1,8 @@
 """Where things lie on disk: records being written, committed results, data, cached features."""
 
+import functools
 import os
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +11,8 @@ import platformdirs
 
 from dmlrc.errors import DmlrcError
 
-_CHECKOUT = Path(__file__).resolve().parents[1]
+_LIBRARY = Path(__file__).resolve().parent
+_CHECKOUT = _LIBRARY.parent
 
 
 def _named(variable: str) -> Path | None:
@@ -55,6 +58,14 @@ def cache() -> Path:
     """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
     named = _named("DMLRC_CACHE")
     return named.absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)
+
+
+@functools.cache
+def is_own(file: str) -> bool:
+    """Whether a file of code is the reader's: neither of this library, nor of Python, nor of an installed package."""
+    others = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not installed and not any(folder in Path(file).resolve().parents for folder in others)
 
 
 @contextmanager

@@ -322,8 +322,8 @@ def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: in
     """The hyperparameters of the trials of a batch, of which some may be finished. trials: the finished ones."""
     before, params = [trials[number] for number in range(batch.start)], {}
     for number in batch:
-        found = trials.get(number)
-        params[number] = found["params"] if found else search.propose(method, before, seed, list(params.values()))
+        trial = trials.get(number)
+        params[number] = trial["params"] if trial else search.propose(method, before, seed, list(params.values()))
     return params
 
 
@@ -366,8 +366,8 @@ def is_published_whole(study: Study) -> bool:
         return False
     prints = {method.name: fingerprint.of(method) for method in study.methods}
     return not any(
-        name in prints and fingerprint.differences(each, prints[name])
-        for name, each in records.published_fingerprints(study.name)
+        name in prints and fingerprint.differences(recorded, prints[name])
+        for name, recorded in records.published_fingerprints(study.name)
     )
 
 

@@ -71,7 +71,7 @@ def check(method: Method, study: Study) -> list[str]:
     Raises UsageError, with the line where it is known, for a loss that cannot be made, fails, returns no scalar that
     can be trained, gives no finite number anywhere, or changes what it reads of its own file.
     """
-    said, broken, moved = [], [], False
+    remarks, broken, moved = [], [], False
     before = fingerprint.description(method.loss)
     points = dict(_points(method))
     for where, params in points.items():
@@ -97,13 +97,13 @@ def check(method: Method, study: Study) -> list[str]:
         )
     if broken:
         where = " and ".join(dict.fromkeys(broken))
-        said.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
+        remarks.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
     if not method.space and study.budget.trials > 1:
-        said.append(
+        remarks.append(
             f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
             "the seed picks the best: name what is to be searched"
         )
-    return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]
+    return [f"{method.label}: {remark}." for remark in [*remarks, *_rate(method, loss, study)]]
 
 
 def _called(
@@ -178,11 +178,11 @@ def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
     """That the rate of a loss's own weights is not searched, with the range in which the papers' methods search it."""
     if not list(loss.parameters()) or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
         return []
-    spaces = [each.space for paper in papers.ALL for each in paper.methods]
+    spaces = [method.space for paper in papers.ALL for method in paper.methods]
     searched = [space[LOSS_WEIGHTS_LR] for space in spaces if LOSS_WEIGHTS_LR in space]
     protocol = study.protocol_of(method)
     rate = protocol.lr if protocol.new_lr is None else protocol.new_lr
-    low, high = min(each.low for each in searched), max(each.high for each in searched)
+    low, high = min(limits.low for limits in searched), max(limits.high for limits in searched)
     return [
         f"it has weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
         f"the methods of the book search it, as dmlrc.methods.LOSS_WEIGHTS_LR, from {low:g} to {high:g} in logarithms"

@@ -185,7 +185,7 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
 
 def default_settings() -> dict[str, Any]:
     """The protocol's settings that have a default, with it: what a record that is older than a setting means by it."""
-    return {each.name: each.default for each in fields(Protocol) if each.default is not MISSING}
+    return {setting.name: setting.default for setting in fields(Protocol) if setting.default is not MISSING}
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Study:
 
         Raises UsageError for a method that changes what no protocol has.
         """
-        changes, settings = method.changes if method else {}, [each.name for each in fields(Protocol)]
+        changes, settings = method.changes if method else {}, [setting.name for setting in fields(Protocol)]
         for name in changes:
             if name not in settings:
                 raise unknown("setting of a protocol", name, settings)
@@ -314,11 +314,11 @@ def digest(configuration: Mapping[str, Any]) -> str:
     configuration: `Study.configuration`, or the meta of records. How many trials and reruns there are is no part of it.
     A setting of the protocol at its default is left out, so that one that is introduced later changes no digest.
     """
-    told, defaults = (json.loads(json.dumps(each)) for each in (configuration, default_settings()))
-    parts = {name: told[name] for name in ("study", "dataset", "seed", "class_order")}
-    if told.get("contents"):  # of one's own images
-        parts["contents"] = told["contents"]
+    settings, defaults = (json.loads(json.dumps(part)) for part in (configuration, default_settings()))
+    parts = {name: settings[name] for name in ("study", "dataset", "seed", "class_order")}
+    if settings.get("contents"):  # of one's own images
+        parts["contents"] = settings["contents"]
     parts["protocol"] = {
-        name: value for name, value in told["protocol"].items() if name not in defaults or value != defaults[name]
+        name: value for name, value in settings["protocol"].items() if name not in defaults or value != defaults[name]
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -195,7 +195,7 @@ def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
     """What is read from files of a known name, by its contents: the images of a data set, the weights of trunks."""
     weights = {study.protocol.weights, *(study.protocol_of(method).weights for method in methods)}
     digests = {f"images of {study.dataset!r}": data.images_digest(study.dataset)}
-    digests |= {f"weights {each!r}": models.weights_digest(each) for each in sorted(filter(None, weights), key=str)}
+    digests |= {f"weights {name!r}": models.weights_digest(name) for name in sorted(filter(None, weights), key=str)}
     return {name: digest for name, digest in digests.items() if digest}
 
 

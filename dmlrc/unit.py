@@ -68,7 +68,7 @@ def _record(unit: Unit) -> dict:
 
 def _configuration(unit: Unit, models: int) -> saved.Configuration:
     protocol, shape = unit.protocol, load_images(unit.dataset, unit.protocol).shape
-    shared = {each.name for each in fields(saved.Configuration)} & {each.name for each in fields(protocol)}
+    shared = {field.name for field in fields(saved.Configuration)} & {field.name for field in fields(protocol)}
     settings = {name: getattr(protocol, name) for name in shared}
     return saved.Configuration(
         **settings,
@@ -233,15 +233,15 @@ def failed(unit: Unit, reason: str) -> dict:
 
 def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:
     """The runs of a unit: one a fold, or in an ensemble several a fold, each with a partition of its own."""
-    made = []
+    runs = []
     for fold in prepared.splits.folds:
         for _ in range(unit.protocol.members):
-            number = len(made)
+            number = len(runs)
             seed, targets = run_seed(unit, number), None
             if unit.protocol.meta_classes:
                 targets = meta_labels(prepared.labels[fold.train], unit.protocol.meta_classes, seed)
-            made.append(training.FoldRun(number, seed, fold.train, fold.val, targets))
-    return made
+            runs.append(training.FoldRun(number, seed, fold.train, fold.val, targets))
+    return runs
 
 
 def _value(runs: Sequence[training.TrainingRun]) -> float | None:

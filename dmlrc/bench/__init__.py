@@ -56,11 +56,11 @@ def trials(study: str, method: str) -> pd.DataFrame:
     Raises UsageError for an unknown study or method, MissingDataError without a trial.
     """
     search_space(study, method)
-    found = records.load(study).trials
-    found = found[(found["method"] == method) & (found["state"] == "complete")]
-    if found.empty:
+    complete = records.load(study).trials
+    complete = complete[(complete["method"] == method) & (complete["state"] == "complete")]
+    if complete.empty:
         raise MissingDataError(f"no trial of {method} in {study!r} is recorded: `dmlrc study run {study}` makes them")
-    return found.sort_values(_TRIAL, ignore_index=True)[[*_TRIAL, "params", "value", "steps"]]
+    return complete.sort_values(_TRIAL, ignore_index=True)[[*_TRIAL, "params", "value", "steps"]]
 
 
 def curves(study: str, method: str) -> pd.DataFrame:
@@ -70,10 +70,10 @@ def curves(study: str, method: str) -> pd.DataFrame:
     cost: the training steps of all folds up to there.
     """
     complete = pd.MultiIndex.from_frame(trials(study, method)[_TRIAL])
-    found = records.load(study).curves
-    chosen = (found["method"] == method) & (found["kind"] == "trial") & (found["metric"] == "map_at_r")
-    found = found[chosen].rename(columns={"number": "trial"})
-    by_fold = found.pivot_table(index=[*_TRIAL, "step"], columns="fold", values="value")
+    rows = records.load(study).curves
+    chosen = (rows["method"] == method) & (rows["kind"] == "trial") & (rows["metric"] == "map_at_r")
+    rows = rows[chosen].rename(columns={"number": "trial"})
+    by_fold = rows.pivot_table(index=[*_TRIAL, "step"], columns="fold", values="value")
     by_fold = by_fold[by_fold.index.droplevel("step").isin(complete)]
     steps = by_fold.index.get_level_values("step").to_series(index=by_fold.index)
     taken = steps.groupby(_TRIAL).diff().fillna(steps) * by_fold.notna().sum(axis=1)
@@ -87,10 +87,10 @@ def test_scores(study: str, method: str) -> pd.DataFrame:
     repetition and trial: the search and its best trial; validation: the value of that trial; rerun: a training with its
     hyperparameters from another seed; then a column a metric, the mean over the models of the folds.
     """
-    found, tried = records.load(study).scores, trials(study, method)
+    scores, tried = records.load(study).scores, trials(study, method)
     best = tried.loc[tried.groupby("repetition")["value"].idxmax()].rename(columns={"value": "validation"})
-    found = found[(found["method"] == method) & (found["setting"] == "separated")]
-    wide = found.pivot(index=["repetition", "rerun"], columns="metric", values="value").reset_index()
+    scores = scores[(scores["method"] == method) & (scores["setting"] == "separated")]
+    wide = scores.pivot(index=["repetition", "rerun"], columns="metric", values="value").reset_index()
     return best[[*_TRIAL, "validation"]].merge(wide.rename_axis(columns=None), on="repetition")
 
 
@@ -102,7 +102,7 @@ def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, fl
     """
     columns, params = [], list(params)
     for name, of in space.items():
-        values, low, high = np.array([each[name] for each in params], float), of.low, of.high
+        values, low, high = np.array([trial[name] for trial in params], float), of.low, of.high
         if of.log:
             values, low, high = np.log(values), np.log(low), np.log(high)
         columns.append((values - low) / (high - low))
@@ -129,10 +129,10 @@ def objective(study: str, method: str, kind: str = "nearest", fraction: float = 
     return Objective(space, unit_cube(space, table["params"]), values.to_numpy(), kind)
 
 
-def _after(found: pd.DataFrame, fraction: float) -> pd.Series:
-    """The value of each trial after this fraction of the longest training; found: as `curves`."""
-    first = found.groupby(_TRIAL)["step"].transform("min")
-    reached = found[found["step"] <= np.maximum(fraction * found["step"].max(), first)]
+def _after(curves: pd.DataFrame, fraction: float) -> pd.Series:
+    """The value of each trial after this fraction of the longest training; curves: of the function of that name."""
+    first = curves.groupby(_TRIAL)["step"].transform("min")
+    reached = curves[curves["step"] <= np.maximum(fraction * curves["step"].max(), first)]
     return reached.groupby(_TRIAL)["value"].last()
 
 
@@ -179,5 +179,5 @@ def _fitted(cube: np.ndarray, values: np.ndarray, kind: str):
         tree = KDTree(cube)
         return lambda points: values[tree.query(points)[1]]
     forest = RandomForestRegressor(TREES, min_samples_leaf=2, random_state=0).fit(cube, values)
-    trees = [each.tree_ for each in forest.estimators_]  # a tenth of the time of the forest for a single point
+    trees = [one.tree_ for one in forest.estimators_]  # a tenth of the time of the forest for a single point
     return lambda points: np.mean([tree.predict(points.astype(np.float32)) for tree in trees], axis=0)[:, 0]

@@ -176,20 +176,20 @@ def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
 MADE_AGAIN = "Move it away, and it is made again"
 
 
-def checked(model: type[BaseModel], told: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
+def checked(model: type[BaseModel], contents: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
     """The contents of a file, if it is what the model says.
 
     Raises DmlrcError with the file, the field and the way out.
     """
     try:
-        model.model_validate(told)
+        model.model_validate(contents)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
     except UsageError as error:  # of a protocol
         problem = str(error)
     else:
-        return told
+        return contents
     raise DmlrcError(f"{path} is no record that can be used: {problem}. {way_out}")
 
 

@@ -158,7 +158,7 @@ def _depths() -> list[Study]:
         "cub200-2010-depths/squeezenet-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
-    methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
+    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
     budget, hours = Budget("full", trials=25, reruns=5), {True: "20 minutes, 2 cores", False: "4 to 7 hours, 2 cores"}
     return [
         Study(name, dataset, protocol, budget, methods, expected=hours[protocol.frozen_trunk])
@@ -197,7 +197,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
         precision="tf32" if (depth, epochs) == ("whole", 20) else "float32",
         **musgrave2020.DEPTHS[depth],
     )
-    known = {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
+    known = {method.name: method for method in (*musgrave2020.METHODS, *after2019.METHODS)}
     methods = tuple(
         replace(known[name], space={}, settings=settings) for name, settings in tuned.OF_DEPTHS[dataset].items()
     )
@@ -220,7 +220,7 @@ def _icons() -> Study:
     """
     runs = {"max_epochs": 6, "eval_every": 2, "patience": 6}
     protocol = replace(musgrave2020.SCRATCH, image_size=32, crop_size=32, lr=1e-3, **runs)
-    methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
+    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
     budget = Budget("full", trials=12, reruns=3)
     return Study("icons-scratch", "icons", protocol, budget, methods, expected="6 to 11 hours, 1 core", repetitions=3)
 
@@ -259,17 +259,17 @@ def searched_rates(study: Study) -> Study:
 
 
 def _with_rate(study: Study, rate: Float) -> tuple[Method, ...]:
-    return tuple(replace(each, space={**each.space, LEARNING_RATE: rate}) for each in map(study.method, _EIGHT))
+    return tuple(replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
 
 
 def log_scales(study: Study) -> Study:
     """CosFace and ProxyNCA with their scales searched in logarithms: the best lie low in the linear ranges."""
     scales = {
-        "cosface": {"scale": Float(0.01, 200.0, log=True)},
         "proxy_nca": {"softmax_scale": Float(0.01, 100.0, log=True)},
+        "cosface": {"scale": Float(0.01, 200.0, log=True)},
     }
     methods = tuple(
-        replace(each, space={**each.space, **scales[each.name]}) for each in study.methods if each.name in scales
+        replace(study.method(name), space={**study.method(name).space, **searched}) for name, searched in scales.items()
     )
     return _beside(study, "log-scales", methods, "1 to 3 hours, 1 core")
 
@@ -322,7 +322,7 @@ _ALL = (
     *_roth(),
     *_zhai(),
     *_fehervari(),
-    *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
+    *(study for dataset in ("cub200", "cars196") for study in _oi(dataset)),
 )
 STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {
@@ -385,7 +385,7 @@ def depth_grid(study: Study, rates: Sequence[float]) -> Study:
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
     settings = tuned.of(study.dataset)
-    return tuple(replace(study.method(each), space={}, settings=settings[each]) for each in _EIGHT)
+    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
 
 
 def _grid(
@@ -422,13 +422,13 @@ _GRIDS += [depth_grid(study, _rates_tried(study.protocol)) for study in _mobilen
 _GRIDS.append(rate_grid(_icons(), (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)))
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}
-STUDIES |= {each.name: each for each in map(searched_rate, _frozen()) if each.dataset == "cars196crops"}
-STUDIES |= {each.name: each for make in (searched_rates, log_scales) for each in map(make, _frozen())}
-STUDIES |= {each.name: each for each in map(tenfold_rate, _frozen()) if each.dataset == "cub200_2010"}
+STUDIES |= {study.name: study for study in map(searched_rate, _frozen()) if study.dataset == "cars196crops"}
+STUDIES |= {study.name: study for make in (searched_rates, log_scales) for study in map(make, _frozen())}
+STUDIES |= {study.name: study for study in map(tenfold_rate, _frozen()) if study.dataset == "cub200_2010"}
 
 
 _SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
-_ADAPTED = [each for study in _ALL for each in _around(study)]
+_ADAPTED = [experiment for study in _ALL for experiment in _around(study)]
 STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
 """The studies of this package."""
 
@@ -471,7 +471,8 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 def known() -> dict[str, Study]:
     """All studies: those of this package, the reader's own, and the experiments around them."""
     mine = own_studies()
-    return STUDIES | mine | {each.name: each for study in mine.values() for each in map(_flat, _around(study))}
+    around = [_flat(experiment) for study in mine.values() for experiment in _around(study)]
+    return STUDIES | mine | {study.name: study for study in around}
 
 
 def _flat(study: Study) -> Study:
@@ -481,8 +482,8 @@ def _flat(study: Study) -> Study:
 
 def get(name: str) -> Study:
     """The study of this name; of a former name that of today, which a sentence on standard error says."""
-    found = known()
-    name = name if name in found else names.current(name)
-    if name not in found:
-        raise unknown("study", name, found, "`dmlrc study list WORD` finds those with a word in their names")
-    return found[name]
+    studies = known()
+    name = name if name in studies else names.current(name)
+    if name not in studies:
+        raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
+    return studies[name]

@@ -95,9 +95,9 @@ def _parsed(text: str, file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
-def _studies(found: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+def _studies(entries: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     try:
-        return {name: _study(name, changes, tables, taken | found.keys() - {name}) for name, changes in found.items()}
+        return {name: _study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
@@ -114,8 +114,8 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
     budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
-    made = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
-    return replace(made, expected=expected(made) or f"as {base.name}: {base.expected}")
+    study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
+    return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")
 
 
 def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
@@ -244,16 +244,16 @@ def settings(pairs: Iterable[str]) -> dict[str, Any]:
     >>> settings(["embedding_dim=512", "lr=1e-4", "trunk=resnet50", "lr_steps=[10, 20]"])
     {'embedding_dim': 512, 'lr': 0.0001, 'trunk': 'resnet50', 'lr_steps': [10, 20]}
     """
-    told = {}
+    changes = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"{pair!r} sets nothing: write it as embedding_dim=512")
         try:
-            told[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
-            told[key.strip()] = value.strip()
-    return told
+            changes[key.strip()] = value.strip()
+    return changes
 
 
 def entry(name: str, keys: Mapping[str, Any]) -> str:

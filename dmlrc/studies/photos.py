@@ -59,15 +59,15 @@ def look(path: str) -> Photos:
         raise UsageError(f"the name of folder {str(home)!a} is no valid text (UTF-8): rename it") from error
     listing = class_folders.read_class_folders(home)
     counts = np.bincount(listing.labels, minlength=len(listing.class_names)).tolist()
-    found = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
-    if found.folds < 2:
+    photos = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
+    if photos.folds < 2:
         raise UsageError(
             f"folder {home} has {len(counts)} classes, and {2 * _PER_FOLD} are needed: 4 to train and choose on, in 2 "
             "folds, and 4 to test on; add classes, or divide some into what their photos show"
         )
     if max(counts) < 2:
         raise UsageError(f"every class in {home} has a single photo: to be found, a photo needs another of its class")
-    return found
+    return photos
 
 
 def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tuple[Study, str]:
@@ -89,10 +89,10 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
         return catalogue.own_studies(more=entry)[name], entry
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:
         raise UsageError(f"study {name!r} in studies.toml is of other images: give this one another name with --name")
-    made = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
-    if changed := [key for key, value in numbers.items() if made[key] != value]:
+    present = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
+    if changed := [key for key, value in numbers.items() if present[key] != value]:
         raise UsageError(
-            f"study {name!r} in studies.toml has {made[changed[0]]} {changed[0]}: change it there, or give this one "
+            f"study {name!r} in studies.toml has {present[changed[0]]} {changed[0]}: change it there, or give this one "
             "another name with --name"
         )
     return there, ""
@@ -120,23 +120,23 @@ def _trunk() -> dict[str, str]:
 def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:
     """What is there and what will be done by so many workers, a line each."""
     sizes, classes, folds = photos.sizes.values(), len(photos.sizes), study.protocol.folds
-    each = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    said = [f"photos    {photos.images:,} in {classes} classes, {each} of each"]
+    spread = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    rows = [f"photos    {photos.images:,} in {classes} classes, {spread} of each"]
     if alone := [name for name, size in photos.sizes.items() if size == 1]:
-        said.append(f"          a single photo: {', '.join(alone[:5])}{', ...' * (len(alone) > 5)}; it cannot be found")
+        rows.append(f"          a single photo: {', '.join(alone[:5])}{', ...' * (len(alone) > 5)}; it cannot be found")
     if photos.left_out:
         of_each = ", ".join(f"{count} {suffix or 'without an ending'}" for suffix, count in photos.left_out.items())
-        said.append(f"          left out, since they cannot be read as images: {of_each}")
+        rows.append(f"          left out, since they cannot be read as images: {of_each}")
         if photos.left_out.keys() & set(HEIC_SUFFIXES):
-            said.append("          .heic is read where dmlrc is installed with its extra 'heic'")
+            rows.append("          .heic is read where dmlrc is installed with its extra 'heic'")
     half = classes // 2
-    said.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
+    rows.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
     if folds < MOST_FOLDS:
-        said.append(f"          {MOST_FOLDS} folds, as in the paper, want {MOST_FOLDS * _PER_FOLD} classes")
+        rows.append(f"          {MOST_FOLDS} folds, as in the paper, want {MOST_FOLDS * _PER_FOLD} classes")
     budget = study.budget
     numbers = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((budget.trials, "trial"), (budget.reruns, "rerun"))]
-    said.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
+    rows.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
     features = own.duration(photos.images * _PER_IMAGE / (os.cpu_count() or 1))
-    said.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
-    said.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
-    return said
+    rows.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
+    rows.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
+    return rows
