@@ -151,8 +151,8 @@ def study_check(
     names = [_recorded(name).name] if name else sorted(here)
     known = dmlrc.studies.known()
     sentences = []
-    for recorded in names:
-        sentences += dmlrc.plan.problems(known[recorded]) if recorded in known else dmlrc.records.problems(recorded)
+    for study in names:
+        sentences += dmlrc.plan.study_problems(known[study]) if study in known else dmlrc.records.problems(study)
     for sentence in sentences:
         typer.echo(sentence)
     if sentences:
@@ -223,7 +223,7 @@ def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) 
     """Write the benchmark for other tools: HPO-B's JSON, Parquet files, their data card and Croissant description."""
     from dmlrc.bench import export
 
-    typer.echo(export.export(folder))
+    typer.echo(export.export_bench(folder))
 
 
 @board_app.callback(invoke_without_command=True)
@@ -236,7 +236,7 @@ def board(
     from dmlrc.report import ranking
 
     if context.invoked_subcommand is None:
-        _print_lines(ranking.lines(board.load(dmlrc.studies.get(study).name)))
+        _print_lines(ranking.lines(board.load_board(dmlrc.studies.get(study).name)))
 
 
 @board_app.command("check")
@@ -249,11 +249,11 @@ def board_check(
     from dmlrc import board
 
     for name in [entry] if entry else board.entries():
-        _print_lines(board.check(name, units, seed))
+        _print_lines(board.check_board(name, units, seed))
 
 
-@app.command()
-def methods() -> None:
+@app.command("methods")
+def list_methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     from dmlrc.report import console
 
@@ -319,8 +319,8 @@ def power(
         typer.echo(f"open {plot}")
 
 
-@app.command()
-def embed(
+@app.command("embed")
+def embed_command(
     model: Annotated[Path, typer.Argument(help="A model that `dmlrc study run --save-models` kept.")],
     folder: Annotated[Path, typer.Argument(help="A folder of images, searched whole.")],
     output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
@@ -354,8 +354,8 @@ def book(
     typer.echo(f"open {page}")
 
 
-@app.command()
-def compare(
+@app.command("compare")
+def compare_loss(
     file: Annotated[
         Path | None, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")
     ] = None,
@@ -392,19 +392,19 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
 
     errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
-    methods = comparison.read(file)
+    methods = comparison.read_methods(file)
     if submit and (len(methods) != 1 or any(budget.values())):
         raise UsageError("--submit takes a file with one loss, and the study's own budget: leave the other options out")
-    chosen = board.comparison_of(base, methods[0]) if submit else comparison.of(base, **budget)
+    chosen = board.entry_study(base, methods[0]) if submit else comparison.comparison_study(base, **budget)
     for method in methods:
-        for sentence in preflight.check(method, chosen):
+        for sentence in preflight.check_method(method, chosen):
             typer.echo(sentence, err=True)
     with _interruptible():
-        comparison.run(chosen, base, methods, workers)
+        comparison.run_comparison(chosen, base, methods, workers)
 
     from dmlrc.report.compare import page
 
-    recorded = comparison.load(chosen, methods)
+    recorded = comparison.load_comparison(chosen, methods)
     target = page.write(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )

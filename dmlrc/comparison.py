@@ -25,7 +25,7 @@ from dmlrc.studies import recorded
 _EXAMPLE = 'methods = [Method("mine", loss, {"margin": Float(0, 1)})]'
 
 
-def read(file: Path) -> list[Method]:
+def read_methods(file: Path) -> list[Method]:
     """The methods that a Python file defines: all `Method`s among its variables, or in lists of them.
 
     A file without any, but with a single function or class, is that loss with the space that stands in `space`.
@@ -72,7 +72,9 @@ KIND = "comparison"
 """The kind of study that a comparison is."""
 
 
-def of(study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None) -> Study:
+def comparison_study(
+    study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None
+) -> Study:
     """The study `NAME-compare`, in which methods are compared with those of a study, at its budget or at this one.
 
     Raises UsageError for a study that is no methods table, for what is no positive whole number, and for more trials
@@ -96,11 +98,11 @@ def of(study: Study, trials: int | None = None, reruns: int | None = None, repet
     )
 
 
-def run(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) -> None:
+def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) -> None:
     """Run what is missing of a comparison: of these methods everything, of the base's methods the reruns.
 
-    study: made by `of` from base. Of the base's methods only those take part whose search is recorded; where none is,
-    all are searched and rerun at the comparison's budget: in the base itself, if that is its own.
+    study: the `comparison_study` of base. Of the base's methods only those take part whose search is recorded; where
+    none is, all are searched and rerun at the comparison's budget: in the base itself, if that is its own.
     """
     preflight.check_names(study, methods)  # before the others are run, which may take its time
     whole = (study.budget.trials, study.budget.reruns) == (base.budget.trials, base.budget.reruns)
@@ -132,7 +134,7 @@ def _theirs(study: Study, base: Study) -> Study:
     )
 
 
-def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
+def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:
     """The records of a comparison: these methods, and those of the study that take part, all cut to its budget.
 
     meta has first_of: the study that was cut, with its budget and repetitions; None where nothing was cut.

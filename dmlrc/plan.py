@@ -234,7 +234,7 @@ def _key(unit: Mapping) -> tuple:
 
 def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
     """The units of these chains, by chain, and those of methods that have changed since, by method."""
-    prints = {chain.key: fingerprint.of(chain.method) for chain in chains if chain.method}
+    prints = {chain.key: fingerprint.fingerprint_of(chain.method) for chain in chains if chain.method}
     untrained = Chain(None).key
     of_today: dict[tuple, list[Mapping]] = {}
     others: dict[str, list[tuple[Mapping, Sequence[str]]]] = {}
@@ -348,30 +348,30 @@ def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[st
         params=dict(params),
         contents=study.contents,
         proposals=proposals,
-        fingerprint=fingerprint.of(method) if method else None,
+        fingerprint=fingerprint.fingerprint_of(method) if method else None,
     )
 
 
 def progress(study: Study) -> tuple[int, int]:
     """How many units of a study are finished, here or committed, and how many it has."""
-    if is_published_whole(study):
+    if is_published_as_today(study):
         return study.units, study.units
     plan = Plan(study)
     return plan.finished + plan.never_made, plan.total
 
 
-def is_published_whole(study: Study) -> bool:
+def is_published_as_today(study: Study) -> bool:
     """Whether a study is committed whole, of the methods of today, and nothing was made here: no frame is read."""
     if not records.is_published_whole(study):
         return False
-    prints = {method.name: fingerprint.of(method) for method in study.methods}
+    prints = {method.name: fingerprint.fingerprint_of(method) for method in study.methods}
     return not any(
         name in prints and fingerprint.differences(recorded, prints[name])
         for name, recorded in records.published_fingerprints(study.name)
     )
 
 
-def problems(study: Study) -> list[str]:
+def study_problems(study: Study) -> list[str]:
     """What is wrong with the records of a study, here and committed, a sentence each; see `dmlrc study check`."""
     try:
         return records.problems(study.name) or Plan(study).warnings()

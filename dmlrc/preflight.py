@@ -27,13 +27,13 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
     """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
     known = {}
     for method in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):
-        known.setdefault(method.name, []).append(fingerprint.of(method))
+        known.setdefault(method.name, []).append(fingerprint.fingerprint_of(method))
     for name, count in Counter(method.name for method in methods).items():
         if count > 1:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for method in methods:
         check_choices(method, study.protocol_of(method))
-        if method.name in known and fingerprint.of(method) not in known[method.name]:
+        if method.name in known and fingerprint.fingerprint_of(method) not in known[method.name]:
             raise UsageError(
                 f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"
             )
@@ -62,7 +62,7 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
     return fit
 
 
-def check(method: Method, study: Study) -> list[str]:
+def check_method(method: Method, study: Study) -> list[str]:
     """Build the loss of a method and call it, as a study would, and return what its author should know, in sentences.
 
     It is built at both ends and in the middle of its space, and called on random embeddings in batches of the method's
@@ -80,7 +80,7 @@ def check(method: Method, study: Study) -> list[str]:
             if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
             moved = moved or bool(torch.stack(gradients).any())  # NaN too, which is another fault
-    if changed := fingerprint.changed(before, fingerprint.description(method.loss)):
+    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise UsageError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
             "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"

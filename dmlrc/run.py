@@ -90,7 +90,7 @@ def run(
         )
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    if methods is None and plan.is_published_whole(study) and not save_models:
+    if methods is None and plan.is_published_as_today(study) and not save_models:
         return
     limit = Limit(seconds)
     todo = Plan(study, chosen, beside, save_models)
@@ -362,4 +362,4 @@ def export(study: Study) -> Path:
         begun = records.load(study.name).meta.get("repetitions", 1)
         study = replace(study, repetitions=max(study.repetitions, begun))
     finished, total = plan.progress(study)
-    return records.export(study.name, finished == total)
+    return records.export_records(study.name, finished == total)

@@ -46,7 +46,7 @@ def write_units(units, meta):
 def write_fake_experiments(main, missing=()):
     """Made-up records of the experiments around a main study, as the files of studies under way."""
     rng = np.random.default_rng(1)
-    for name, each in experiments.of(main).items():
+    for name, each in experiments.experiments_around(main).items():
         if name in missing:
             continue
         if each.budget.trials:

@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_names_are_nouns():
     of_library = {path: tree for path, tree in TREES.items() if path.parts[0] != "report"}
     bad = {f"{path}: {name}" for path, tree in of_library.items() for name in PARTICIPLES & set(named(tree))}
     assert bad == set()
+
+
+PROMISED = {"names": 4, "load": 3}
+"""Names that outside code calls by their folder: losses.names, metrics.names, data.load, models.load, records.load."""
+
+
+def test_a_public_name_is_one_thing():
+    """Of the library; of a report's function `numbers` each chapter has one."""
+    public = [
+        node.name
+        for path, tree in TREES.items()
+        if path.parts[0] != "report"
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name: count for name, count in Counter(public).items() if count > 1} == PROMISED
 
 
 def listed():

@@ -67,7 +67,7 @@ STARTS, SEEDS = 5, 5
 Problems = Sequence[tuple[str, str]]
 
 
-def export(folder: Path) -> Path:
+def export_bench(folder: Path) -> Path:
     """Write the benchmark of `dmlrc.bench.studies` into a new folder.
 
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.

@@ -180,7 +180,7 @@ EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
 BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def fehervari_sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 1 and 2."""
     return {
         "dims": levels("dim", EMBEDDING_DIMS, methods, "embedding_dim"),

@@ -201,7 +201,7 @@ WEIGHT_DECAYS = (0.0, 4e-5, 4e-4, 4e-3)
 PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def roth_sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
     six = sampled(methods)
     return {

@@ -96,7 +96,7 @@ SAMPLES_PER_CLASS = (None, (1, 75), (3, 25), (12, 6), (25, 3), (37, 2), (75, 1))
 CLASS_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
-def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def zhai_sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The tables and figures of the paper beside its main study, all with normalised softmax."""
     softmax = methods[:1]
     trunks = SOP_TRUNKS if dataset == "sop" else TRUNKS

@@ -51,7 +51,7 @@ __all__ = [
     "MADE_BY",
     "PRETRAINED",
     "StudyRecords",
-    "export",
+    "export_records",
     "find",
     "finished_units",
     "from_units",
@@ -128,7 +128,7 @@ def _state(folder: Path) -> tuple:
 @lru_cache(maxsize=256)  # more than a book has studies
 def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords:
     """The records in these folders, which are those of `paths`, in this state."""
-    here, finished = underway.run_here(study), committed.committed(study)
+    here, finished = underway.run_here(study), committed.read_committed(study)
     if here and finished and meta.configuration(here.meta) == meta.configuration(finished.meta):
         return joined(here, finished)
     if here or finished:
@@ -153,7 +153,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
             "another name"
         )
     configuration = configuration | {"contents": records.meta["contents"]}
-    differing = meta.differences(meta.configuration(records.meta), json.loads(json.dumps(configuration)))
+    differing = meta.differing_fields(meta.configuration(records.meta), json.loads(json.dumps(configuration)))
     if differing:
         raise DmlrcError(
             f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
@@ -196,7 +196,7 @@ def recorded_in(root: Path) -> list[str]:
     )
 
 
-def export(study: str, complete: bool) -> Path:
+def export_records(study: str, complete: bool) -> Path:
     """Write the records of a study that was run here to results/<study>/ as Parquet, with those already there.
 
     Its records there are replaced whole or not at all; those of other studies in folders below it stay. complete:
@@ -214,10 +214,10 @@ def export(study: str, complete: bool) -> Path:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.problems`."""
-    sentences = underway.problems(study)
+    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.study_problems`."""
+    sentences = underway.unit_problems(study)
     try:
-        committed.committed(study)
+        committed.read_committed(study)
     except DmlrcError as error:
         sentences.append(str(error))
     return sentences

@@ -22,7 +22,7 @@ from dmlrc.records.meta import CONFIGURATION, GROWING, RESTORE, read_meta
 from dmlrc.records.schema import checked_columns
 
 
-def committed(study: str) -> StudyRecords | None:
+def read_committed(study: str) -> StudyRecords | None:
     """The finished records of a study, None where there are none."""
     folder = paths.committed(study)
     return read_parquet(folder, study) if (folder / "meta.json").exists() else None

@@ -37,6 +37,7 @@ _PARTS = {
     "batches": "its batches",
     "training": "its training",
 }
+_BATCHES = ("classes_per_batch", "images_per_class", "sampler")
 _NOT_OF_A_CLASS = (
     "__dict__",
     "__weakref__",
@@ -48,10 +49,7 @@ _NOT_OF_A_CLASS = (
 )
 
 
-_BATCHES = ("classes_per_batch", "images_per_class", "sampler")
-
-
-def of(method: Method) -> dict[str, Any]:
+def fingerprint_of(method: Method) -> dict[str, Any]:
     """The fingerprint of a method, as JSON can hold it: all that decides what its trials and reruns give, but the code
     of this library.
 
@@ -151,7 +149,7 @@ def description(loss: Any) -> Any:
     return _Reader().whole(loss)
 
 
-def changed(old: Any, new: Any) -> str | None:
+def first_change(old: Any, new: Any) -> str | None:
     """The name of the first value in which two descriptions of one loss differ; None where they are equal."""
     if not all(isinstance(description, dict) for description in (old, new)):
         return _changed(old, new)

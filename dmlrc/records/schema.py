@@ -55,7 +55,7 @@ class _Choices(_Strict):
     choices: list[bool | Finite | str]
 
 
-class Unit(_Strict):
+class UnitRecord(_Strict):
     """A trial, a rerun, or the scores of the untrained trunk."""
 
     study: str | None = None

@@ -11,7 +11,7 @@ from dmlrc.protocol import digest
 from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, write_sealed
 from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
 from dmlrc.records.meta import read_meta
-from dmlrc.records.schema import Unit, checked
+from dmlrc.records.schema import UnitRecord, checked
 
 ASIDE = "replaced-"
 """How the folders of records begin that are of an earlier form of their method."""
@@ -69,7 +69,7 @@ def read_unit(path: Path, configuration: str) -> dict:
     Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
     configuration.
     """
-    unit = checked(Unit, unsealed(read_json(path), path), path)
+    unit = checked(UnitRecord, unsealed(read_json(path), path), path)
     _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
@@ -91,7 +91,7 @@ def _check_place(path: Path, unit: Mapping, study: str) -> None:
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
-    write_sealed(path, checked(Unit, finite(record), path))
+    write_sealed(path, checked(UnitRecord, finite(record), path))
 
 
 SAME = 1e-4
@@ -103,7 +103,7 @@ def is_repeated(record: Mapping, study: str) -> bool:
     path = paths.runs() / study / unit_path(record)
     if not path.exists():
         return False
-    before = checked(Unit, unsealed(read_json(path), path), path)
+    before = checked(UnitRecord, unsealed(read_json(path), path), path)
     if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
         return False
     return all(
@@ -161,7 +161,7 @@ def lock_file(folder: Path, *of: str) -> Path:
     return folder / f".{'.'.join(of).replace('/', '.')}.lock"
 
 
-def problems(study: str) -> list[str]:
+def unit_problems(study: str) -> list[str]:
     """What is wrong with the files of a study under way, a sentence each."""
     sentences, folder = [], paths.runs() / study
     try:

@@ -290,7 +290,7 @@ def _fehervari(main: Study) -> Iterator[Study]:
     methods = _fehervari_methods()
     yield _study(main, "fehervari2019", protocol, methods)
     few = _few(main, methods[:-1])  # all but the ensemble
-    for name, sweep in fehervari2019.sweeps(few).items():
+    for name, sweep in fehervari2019.fehervari_sweeps(few).items():
         yield _study(main, f"fehervari2019/{name}", protocol, rows(sweep), sweep=True)
     equal = _same_images(main, protocol, fehervari2019.BATCH_SIZES, few, 60)
     yield _study(main, "fehervari2019/batches-equal", protocol, rows(equal), sweep=True)

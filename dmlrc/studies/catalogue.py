@@ -346,11 +346,11 @@ def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
 
 def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     if study.experiment == "roth2020":
-        return roth2020.sweeps(study.methods)
+        return roth2020.roth_sweeps(study.methods)
     if study.experiment == "zhai2019":
-        return zhai2019.sweeps(study.dataset, study.methods)
+        return zhai2019.zhai_sweeps(study.dataset, study.methods)
     if study.experiment == "fehervari2019":
-        return fehervari2019.sweeps(tuple(method for method in study.methods if method.name != "dreml"))
+        return fehervari2019.fehervari_sweeps(tuple(method for method in study.methods if method.name != "dreml"))
     return {}
 
 
@@ -384,7 +384,7 @@ def depth_grid(study: Study, rates: Sequence[float]) -> Study:
 
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
-    settings = tuned.of(study.dataset)
+    settings = tuned.grid_settings(study.dataset)
     return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
 
 
@@ -439,14 +439,14 @@ def own_studies(more: str = "") -> dict[str, Study]:
     """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
     file = paths.home() / "studies.toml"
     if not more:
-        return own.read(file, _TABLES, _TAKEN)
+        return own.read_studies(file, _TABLES, _TAKEN)
     return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, _TAKEN)
 
 
 _TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
-def check_name(name: str) -> None:
+def check_new_name(name: str) -> None:
     """Raise UsageError for what another study of the reader's own cannot be called."""
     own.check_name(name, _TAKEN | own_studies().keys())
 
@@ -455,13 +455,13 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
     """The study of this name, which is as another one but for these settings, and what studies.toml lacks of it.
 
     The other one may be a table of this package or a reader's own.
-    Raises UsageError as `own.read` does, and where there is another study of this name.
+    Raises UsageError as `own.read_studies` does, and where there is another study of this name.
     """
-    base = own.entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
+    base = own.study_entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
     entry = own.entry(name, {**base, **settings})
     there = own_studies().get(name)
     if there is None:
-        check_name(name)
+        check_new_name(name)
         return own_studies(more=entry)[name], entry
     if own.parse(entry, paths.home() / "studies.toml", _TABLES, _TAKEN)[name] != there:
         raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")

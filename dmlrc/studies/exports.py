@@ -62,7 +62,7 @@ def of_python(study: Study) -> Path:
     done, total = recorded.count(study)
     kept = records.load(study.name)
     failed = any((frame["state"] == "failed").any() for frame in (kept.trials, kept.reruns))
-    return records.export(study.name, done == total and not failed)
+    return records.export_records(study.name, done == total and not failed)
 
 
 _ATTRIBUTES = (*records.MADE_BY, "steps", "reason")

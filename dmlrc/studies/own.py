@@ -62,7 +62,7 @@ _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # o
 _PLATEAU = 2000
 
 
-def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     """The studies of a file, by name; none where there is no such file.
 
     tables: the methods tables that a study may be like. taken: what its name may not be, nor begin with, nor be the
@@ -70,10 +70,10 @@ def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, 
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    return _studies(entries(file), file, tables, taken)
+    return _studies(study_entries(file), file, tables, taken)
 
 
-def entries(file: Path) -> dict[str, Any]:
+def study_entries(file: Path) -> dict[str, Any]:
     """What stands in a file, as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
     try:
         return _parsed(file.read_text(encoding="utf-8"), file)
@@ -84,7 +84,7 @@ def entries(file: Path) -> dict[str, Any]:
 
 
 def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
-    """The studies in the text of a file; see `read`."""
+    """The studies in the text of a file; see `read_studies`."""
     return _studies(_parsed(text, file), file, tables, taken)
 
 
@@ -184,7 +184,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 
 def check_name(name: str, taken: set[str]) -> None:
-    """Raise UsageError for what no study can be called, or not beside those of these names; see `read`."""
+    """Raise UsageError for what no study can be called, or not beside those of these names; see `read_studies`."""
     if not re.fullmatch(r"\w[\w-]*", name):
         raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
     if name in RESERVED:

@@ -82,7 +82,7 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
     there = catalogue.own_studies().get(name)
     if there is None:
         try:
-            catalogue.check_name(name)
+            catalogue.check_new_name(name)
         except UsageError as error:
             raise UsageError(f"{error}, with --name") from None
         entry = own.entry(name, _keys(photos, numbers))

@@ -19,7 +19,7 @@ from dmlrc.studies import catalogue
 
 _FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
 
-Unit = tuple[str, int, str, int]
+UnitKey = tuple[str, int, str, int]
 """Method, repetition, kind and number."""
 
 
@@ -78,13 +78,13 @@ def _meta(path: Path) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def written_here(folder: Path) -> set[Unit]:
+def written_here(folder: Path) -> set[UnitKey]:
     """The units of which there is a record in the folder of a study under way, by the names of its files."""
     named = ((path.parent.name, _FILE.fullmatch(path.stem)) for path in folder.glob("*/*.json"))
     return {(method, int(match[1]), match[2], int(match[3])) for method, match in named if match}
 
 
-def _committed(folder: Path) -> set[Unit]:
+def _committed(folder: Path) -> set[UnitKey]:
     from pyarrow import ArrowException, parquet  # a tenth of a second, only for what is committed in part
 
     try:
