@@ -80,7 +80,7 @@ def _constructed(
 
 
 def checked_value(name: str, value: object) -> Tensor:
-    """What the loss of a method returned, if it can be trained. Raises UsageError where it cannot."""
+    """Return what the loss of a method gave, if it can be trained. Raises UsageError where it cannot."""
     if torch.is_tensor(value) and not value.ndim and value.requires_grad:
         return value
     if not torch.is_tensor(value):
@@ -93,7 +93,7 @@ def checked_value(name: str, value: object) -> Tensor:
 
 
 def failure(method: Method, batch: str, error: Exception) -> LossError:
-    """What a loss raised on a batch, as one sentence with the line of one's own file where it happened."""
+    """Describe what a loss raised on a batch in one sentence, with the line of one's own file where it happened."""
     return LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}")
 
 
@@ -110,7 +110,7 @@ def _named(file: Path) -> str:
 
 
 def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
-    """What a class can be constructed with by name: where it takes **kwargs, also what its bases can."""
+    """Parameters by name of a class's constructor: where it takes **kwargs, also those of its bases."""
     by_name: dict[str, inspect.Parameter] = {}
     for base in loss.__mro__:
         if "__init__" not in vars(base):
@@ -125,7 +125,7 @@ def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
 
 
 def normalized(method: Method) -> bool:
-    """Whether the embeddings of a method are L2-normalised, in training and in evaluation; unless it says so, yes."""
+    """Tell whether a method's embeddings are L2-normalised, in training and in evaluation: unless it says no."""
     loss = (
         losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
     )

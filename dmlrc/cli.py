@@ -272,7 +272,7 @@ def photos(
     workers: Workers = 1,
     check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
 ) -> None:
-    """Which loss for your photos: checks them, compares the losses on them, and writes a page with the answer."""
+    """Find the loss for your photos: check them, compare the losses on them, and write a page with the answer."""
     from dmlrc.studies import own
     from dmlrc.studies import photos as own_photos
 
@@ -309,7 +309,7 @@ def power(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:
-    """How many searches and reruns tell two methods apart, and how long that takes: before you run them."""
+    """Plan how many searches and reruns tell two methods apart, and how long they take: before you run them."""
     from dmlrc.report import planning
 
     design, cost = planning.asked(study, search_sd, seed_sd, methods)
@@ -456,7 +456,7 @@ def main() -> None:
 
 
 def _refused(error: OSError | MemoryError) -> str:
-    """What the machine refuses, and the way out, as one sentence."""
+    """Sentence on what the machine refuses, with the way out."""
     if isinstance(error, MemoryError):
         return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
     way_out = {

@@ -126,7 +126,7 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
 
 
 def _theirs(study: Study, base: Study) -> Study:
-    """What the methods of the base run of a comparison: no more than their own reruns and searches."""
+    """Study of what the base's methods run of a comparison: no more than their own reruns and searches."""
     return replace(
         study,
         budget=replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns)),
@@ -188,7 +188,7 @@ def _is_cut(whole: Mapping[str, int], budget: Budget) -> bool:
 
 
 def _units(study: Study) -> list[Mapping]:
-    """What is finished of a comparison's parent.
+    """Finished units of a comparison's parent.
 
     The oldest reruns do not say their parameters: those of the best trial of their whole search.
     """

@@ -115,7 +115,7 @@ def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool
 
 
 def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:
-    """What the metrics take: embeddings and labels of the test images and, where the data set has them, its queries."""
+    """Arguments of the metrics: embeddings and labels of the test images and, where the data set has them, queries."""
     test = prepared.splits.test
     labels = prepared.labels[test]
     if prepared.queries is None:
@@ -126,7 +126,7 @@ def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:
 
 
 def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]) -> dict[str, list]:
-    """What figures need of embeddings (N, D) beside scores.
+    """Compute what figures need of embeddings (N, D) beside scores.
 
     "histograms": edges, positive and negative, the counts of the inner products of all pairs (Oi et al. 2021).
     "spectrum": the singular values, descending (Roth et al. 2020).

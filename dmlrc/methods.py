@@ -106,7 +106,7 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a results table.
+    """Row of a results table.
 
     name: unique, also the name of its records' folder: letters, digits and _ - . : + @. label: as printed.
     loss: a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
@@ -165,7 +165,7 @@ class Method:
                 object.__setattr__(self, field_, default)
 
     def misfit(self, params: Mapping[str, float | str]) -> str | None:
-        """Why these hyperparameters are no point of the space, as part of a sentence; None where they are one."""
+        """Reason that these hyperparameters are no point of the space, part of a sentence; None where they are one."""
         if set(params) != set(self.space):
             return f"has the parameters {sorted(params)}, but {self.name} is searched over {sorted(self.space)}"
         for name, space in self.space.items():
@@ -181,7 +181,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Level:
-    """One value of what a sweep varies: its word, the number that it is if it is one, and who has it.
+    """Value of what a sweep varies: its word, the number that it is if it is one, and who has it.
 
     changes: of the protocol, for all these methods.
     """

@@ -1,4 +1,4 @@
-"""Where things lie on disk: records being written, committed results, data, cached features."""
+"""Places on disk: records being written, committed results, data, cached features; whose a file of code is."""
 
 import functools
 import os
@@ -41,7 +41,7 @@ BEFORE = ".before"
 
 
 def committed(study: str) -> Path:
-    """Where the committed records of a study are to be read: results/<study>/, which need not be there.
+    """Folder to read the committed records of a study in: results/<study>/, which need not be there.
 
     While an export replaces them, and where one was killed meanwhile, the folder with what was there before.
     """
@@ -62,7 +62,7 @@ def cache() -> Path:
 
 @functools.cache
 def is_own(file: str) -> bool:
-    """Whether a file of code is the reader's: neither of this library, nor of Python, nor of an installed package."""
+    """Tell whether a file of code is the reader's: not of this library, of Python or of an installed package."""
     others = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
     return not installed and not any(folder in Path(file).resolve().parents for folder in others)

@@ -1,4 +1,4 @@
-"""What can be said before anything trains: of names, of data that is too small, of a loss on random batches."""
+"""Checks before anything trains: of names, of data that is too small, of a loss on random batches."""
 
 import sys
 from collections import Counter
@@ -133,7 +133,7 @@ def _called(
 
 
 def _training_classes(study: Study, protocol: Protocol) -> int | None:
-    """How many classes a run trains on, the most of all folds; None where only the images would tell."""
+    """Number of classes a run trains on, the most of all folds; None where only the images would tell."""
     if protocol.meta_classes:
         return protocol.meta_classes
     if study.dataset.startswith("folder:") or protocol.split == "official":
@@ -175,7 +175,7 @@ def _between(space: Space, share: float) -> float | str:
 
 
 def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
-    """That the rate of a loss's own weights is not searched, with the range in which the papers' methods search it."""
+    """Remark that the rate of a loss's own weights is not searched, with the range in which the papers' methods do."""
     if not list(loss.parameters()) or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
         return []
     spaces = [method.space for paper in papers.ALL for method in paper.methods]

@@ -100,6 +100,26 @@ def test_a_public_name_is_one_thing():
     assert {name: count for name, count in Counter(public).items() if count > 1} == PROMISED
 
 
+NEITHER_VERB_NOR_NOUN = set(
+    "what where which how whether who whose why when that those these such as of in for if with from on at to".split(
+        " "
+    )
+)
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun():
+    """Of the library."""
+    bad = [
+        f"{path}: {text.splitlines()[0]}"
+        for path, tree in TREES.items()
+        if path.parts[0] != "report"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node))
+        if text.split()[0].lower() in NEITHER_VERB_NOR_NOUN
+    ]
+    assert bad == []
+
+
 def listed():
     """The main path as CONTRIBUTING.md tells it: files and functions."""
     return re.findall(r"^\d+\. `(dmlrc/[\w/]+\.py)`, `([\w.]+)`", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.M)

@@ -64,7 +64,7 @@ def trials(study: str, method: str) -> pd.DataFrame:
 
 
 def curves(study: str, method: str) -> pd.DataFrame:
-    """How good each complete trial was on the way: repetition, trial, step, value, cost.
+    """Course of each complete trial: repetition, trial, step, value, cost.
 
     value: the best validation MAP@R up to this step, the mean over the folds; a fold that has stopped keeps its own.
     cost: the training steps of all folds up to there.
@@ -137,7 +137,7 @@ def _after(curves: pd.DataFrame, fraction: float) -> pd.Series:
 
 
 class Objective:
-    """What a search asks: the objective of `study.optimize(objective, 50)`, to be maximised.
+    """Objective of a search, to be maximised: `study.optimize(objective, 50)`.
 
     space: as `search_space`. error: the root mean squared error of its answers for trials left out, in five parts, as a
     fraction of MAP@R as the values are; spread: their standard deviation, what the mean would be wrong by.
@@ -174,7 +174,7 @@ def _suggest(trial: "optuna.Trial", name: str, space: Float | Int) -> float:
 
 
 def _fitted(cube: np.ndarray, values: np.ndarray, kind: str):
-    """From points of the cube (n, d) to values (n,)."""
+    """Fit a function from points of the cube (n, d) to values (n,)."""
     if kind == "nearest":
         tree = KDTree(cube)
         return lambda points: values[tree.query(points)[1]]

@@ -195,7 +195,7 @@ def _trials(study: Study, chain: Chain, recorded: Sequence[Mapping]) -> Iterator
 
 
 def _are_near(proposed: Mapping, recorded: Mapping) -> bool:
-    """Whether two sets of hyperparameters are equal, numbers but for rounding."""
+    """Tell whether two sets of hyperparameters are equal, numbers but for rounding."""
     return proposed.keys() == recorded.keys() and all(
         math.isclose(value, recorded[name], rel_tol=1e-6) if isinstance(value, float) else value == recorded[name]
         for name, value in proposed.items()

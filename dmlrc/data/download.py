@@ -154,7 +154,7 @@ def _archives(name: str, source: DataSource, root: Path) -> list[Path]:
 
 
 def _archive(name: str, archive: Archive, folder: Path) -> Path:
-    """One file of the distribution; a download that breaks off or has another checksum leaves none."""
+    """File of the distribution; a download that breaks off or has another checksum leaves none."""
     file = folder / archive.filename
     if file.exists():
         if archive.md5 and pooch.file_hash(str(file), alg="md5") != archive.md5:

@@ -70,7 +70,7 @@ class Listing:
 
 
 def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> Listing:
-    """One class a folder, in the given order; its image files in name order. Hidden files are left out."""
+    """List one class a folder, in the given order; its image files in name order. Hidden files are left out."""
     files, labels = [], []
     for label, folder in enumerate(folders):
         images = sorted(filter(is_image, folder.iterdir()))

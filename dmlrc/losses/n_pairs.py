@@ -10,7 +10,7 @@ from dmlrc.losses.mining import mean_over_tuples
 
 
 class NPairs(nn.Module):
-    """One pair (a_i, p_i) a class: the anchor more like its own positive than like those of the other classes.
+    """Take one pair (a_i, p_i) a class: the anchor more like its own positive than like those of the other classes.
 
     mean_i log(1 + sum over j != i of e^(a_i.p_j - a_i.p_i)) + l2_weight * (mean_i |a_i|^2 + mean_i |p_i|^2)
 

@@ -13,7 +13,7 @@ from dmlrc.losses.common import (
 
 
 class NTXent(nn.Module):
-    """For every positive pair, tell the positive from the anchor's negatives.
+    """Tell the positive of every positive pair from the anchor's negatives.
 
     mean over all positive pairs (i, j) of -log( e^(s_ij/T) / (e^(s_ij/T) + sum over negatives k of e^(s_ik/T)) )
 

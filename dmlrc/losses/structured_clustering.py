@@ -55,7 +55,7 @@ def true_score(d: Tensor, classes: Tensor) -> Tensor:
 
 
 def greedy_medoids(d: Tensor, classes: Tensor, gamma: float) -> Tensor:
-    """One medoid after the other, each the sample that raises F(S) + gamma (1 - NMI) most: (K,) positions.
+    """Choose one medoid after the other, the sample that raises F(S) + gamma (1 - NMI) most: (K,) positions.
 
     Algorithm 1 of Song et al. d: (B, B) without gradient; classes: (B,), numbered from 0, K of them. Of equally good
     samples the first is taken.

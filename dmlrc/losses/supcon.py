@@ -6,7 +6,7 @@ from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsume
 
 
 class SupCon(nn.Module):
-    """For every positive pair, tell the positive from all other samples of the batch.
+    """Tell the positive of every positive pair from all other samples of the batch.
 
     mean over anchors i with positives of  1 / |P_i|  sum over positives p of
         -log( e^(s_ip/T) / sum over a != i of e^(s_ia/T) )

@@ -342,7 +342,7 @@ def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _score(name: str, ranking: Ranking, cutoff: Tensor, positives: Tensor) -> Tensor:
-    """One metric for each query of a block: ranking (B, K), cutoff (B,) in 1..K, positives (B,) -> (B,)"""
+    """Score each query of a block by a metric: ranking (B, K), cutoff (B,) in 1..K, positives (B,) -> (B,)"""
     last = cutoff[:, None] - 1
     if name == "precision_at_1":
         return ranking.hit[:, 0]

@@ -107,7 +107,7 @@ _NESTED = ("params", "values")
 
 
 def find(study: str) -> StudyRecords | None:
-    """As `load`, None for a study without records."""
+    """Load as `load` does, None for a study without records."""
     try:
         return load(study)
     except MissingDataError:
@@ -115,7 +115,7 @@ def find(study: str) -> StudyRecords | None:
 
 
 def _state(folder: Path) -> tuple:
-    """What differs when a record in a folder was written again, or one came or went."""
+    """State of a folder, which differs when a record in it was written again, or one came or went."""
     files = []
     for path in sorted([*folder.glob("*"), *underway.unit_files(folder)]):
         with contextlib.suppress(FileNotFoundError):  # another run has renamed it since
@@ -137,7 +137,7 @@ def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords
 
 
 def finished_units(study: str, configuration: dict) -> list[dict]:
-    """What is finished of a study: method, repetition, kind, number, state, params and, of a trial, value.
+    """Finished units of a study: method, repetition, kind, number, state, params and, of a trial, value.
 
     Raises DmlrcError where the records were made under another configuration than this one.
     """
@@ -169,7 +169,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
 
 
 def _make_room(study: str) -> str:
-    """What to do about the records of a study that were made here; committed ones stay where they are."""
+    """Say what to do about the records of a study that were made here; committed ones stay where they are."""
     return f"move what it has in {paths.runs() / study} away, or " if is_begun(study) else ""
 
 
@@ -214,7 +214,7 @@ def export_records(study: str, complete: bool) -> Path:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.study_problems`."""
+    """Faults of the files of a study, here and committed, a sentence each; see `dmlrc.plan.study_problems`."""
     sentences = underway.unit_problems(study)
     try:
         committed.read_committed(study)

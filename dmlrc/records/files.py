@@ -37,7 +37,7 @@ def write_sealed(path: Path, value: Mapping) -> None:
 
 
 def unsealed(sealed: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
-    """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
+    """Contents without their checksum; older records have none. Raises DmlrcError where they were changed since."""
     if not isinstance(sealed, dict):
         return sealed
     contents = {name: value for name, value in sealed.items() if name != _SEAL}

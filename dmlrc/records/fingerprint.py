@@ -1,4 +1,4 @@
-"""What a method was, as its records keep it: enough to tell whether they are still those of the method of today.
+"""Fingerprint of a method, which its records keep: enough to tell whether they are those of the method of today.
 
 A loss of this library is known by its name, since the commit of a record says which code it was: who changes what it
 computes, and not only how, has its records made again (see CONTRIBUTING.md). One of an installed
@@ -76,7 +76,7 @@ def _range(searched: Space) -> dict[str, Any]:
 
 
 def differences(old: Fingerprint | None, new: Fingerprint) -> list[str]:
-    """What changed of a method, a few words each; empty where records of `old` are records of `new`.
+    """Changes of a method, a few words each; empty where records of `old` are records of `new`.
 
     What only the new one tells was introduced later, with a default that does what was done before. Records that are
     older than fingerprints are those of the library's own losses, and of no other.
@@ -105,7 +105,7 @@ def _identity(loss: str | Mapping[str, str]) -> str:
 
 
 def is_of_library(fingerprint: Fingerprint) -> bool:
-    """Whether a method's loss is one of this library."""
+    """Tell whether a method's loss is one of this library."""
     loss = fingerprint["loss"]
     return isinstance(loss, str) and ("." not in loss or loss.startswith("dmlrc."))
 
@@ -145,7 +145,7 @@ def _loss(loss: Any) -> dict[str, Any]:
 
 
 def description(loss: Any) -> Any:
-    """All that the code of a loss is and reaches, as JSON can hold it; of a name or a loss of a package, the name."""
+    """Describe all that the code of a loss is and reaches, as JSON can hold it; of a loss of a package, by the name."""
     return _Reader().whole(loss)
 
 
@@ -241,7 +241,7 @@ class _Reader:
         return value.__name__
 
     def _note(self, module: str, names: Mapping[str, Any]) -> bool:
-        """Whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
+        """Tell whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
         own = self._is_own(module)
         if own and module not in ("__main__", "__mp_main__"):  # a notebook defines much beside the loss
             self._files.setdefault(module, names)
@@ -296,7 +296,7 @@ class _Reader:
         return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in parts]]
 
     def _is_own(self, module: str) -> bool:
-        """Whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
+        """Tell whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
         top = module.partition(".")[0]
         if top == "__main__":  # a notebook's, which may say that its file is that of the kernel
             return True

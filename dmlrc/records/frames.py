@@ -67,7 +67,7 @@ class StudyRecords:
 
     @property
     def searches(self) -> int:
-        """How often a method was searched and rerun, at most; a search without a rerun has nothing to compare yet."""
+        """Number of searches with a rerun, of the method with the most: one without has nothing to compare."""
         return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
 
     @property
@@ -157,7 +157,7 @@ def only(records: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
 
 
 def _units(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """To which unit each row of a frame belongs: the columns _UNIT. name: of FRAMES."""
+    """Unit that each row of a frame belongs to: the columns _UNIT. name: of FRAMES."""
     kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
     return (frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame)[_UNIT]
 

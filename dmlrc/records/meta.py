@@ -1,4 +1,4 @@
-"""What the records of a study share: its meta.json."""
+"""Metadata that the records of a study share: its meta.json."""
 
 import json
 from collections.abc import Mapping

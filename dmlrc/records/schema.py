@@ -1,4 +1,4 @@
-"""What a record may hold, checked as it is written and as it is read: a wrong number must not pass for a result."""
+"""Schema of a record, checked as it is written and as it is read: a wrong number must not pass for a result."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ class _Strict(BaseModel):
 
 
 class Run(_Strict):
-    """One training run of a unit."""
+    """Training run of a unit."""
 
     fold: NonNegativeInt
     seed: NonNegativeInt
@@ -144,7 +144,7 @@ class _Data(_Facts):
 
 
 class Meta(_Facts):
-    """What all records of a study share."""
+    """Fields that all records of a study share."""
 
     study: str
     kind: str

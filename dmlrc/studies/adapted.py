@@ -100,7 +100,7 @@ _FIRST_RATES = {("roth2020", "softmax"): {LOSS_WEIGHTS_LR: 1e-5}, ("fehervari201
 
 
 def _as_first_run(method: Method, paper: str) -> Method:
-    """With class weights, proxies and boundaries that begin and learn as in the first runs, not as in papers' code."""
+    """Give class weights, proxies and boundaries the start and rate of the first runs, not those of papers' code."""
     later = {name: method.settings.get(name) for name in ("weight_length", "proxy_std")} | fehervari2019.PROXY_RATE
     settings = {name: value for name, value in method.settings.items() if later.get(name) != value}
     changes = {name: value for name, value in method.changes.items() if name != "loss_weight_decay"}
@@ -165,7 +165,7 @@ def _study(
 
 
 def _caps(main: Study) -> dict[str, int]:
-    """How many epochs, and steps in each, an experiment around this table has at most; nothing at a full budget."""
+    """Caps on the epochs, and steps in each, of an experiment around this table; none at a full budget."""
     return (_FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS).get(main.budget.base, {})
 
 
@@ -221,7 +221,7 @@ _PROJECTED = {"embedding_dim": 128}
 
 
 def _projections(main: Study) -> Sequence[Level]:
-    """Where training begins: the trunk behind a random linear layer, for embeddings of every size."""
+    """Starts of training: the trunk behind a random linear layer, for embeddings of every size."""
     return levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
 
 
@@ -372,14 +372,14 @@ def _oi(main: Study) -> Iterator[Study]:
 
 
 def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
-    """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
+    """Study that chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
     judged = tuple(method for method in methods if method.name in _RATE_METHODS[protocol.paper])
     rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
     return _watched(main, protocol, levels("rate", rates, judged, "lr"))
 
 
 def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
-    """What chooses a paper's rate around this table: more methods and rates, with worse ones to either side.
+    """Study that chooses a paper's rate around this table: more methods and rates, with worse ones to either side.
 
     Where the experiments train without validation, what counts is the model at the end.
     """
@@ -392,7 +392,7 @@ def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> 
 
 
 def _watched(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
-    """One trial of every row on four validation folds."""
+    """Try every row once, on four validation folds."""
     watched = replace(
         protocol,
         lr=sweep[1].number,  # every row has its own; this one must not change with the choice

@@ -144,7 +144,7 @@ _EIGHT = (
 
 
 def _depths() -> list[Study]:
-    """How much of the network trains: the last block or the embedder alone, on the same images; everything.
+    """Depths to which the network trains: the last block or the embedder alone, on the same images; everything.
 
     Methods tables, but of one question, which has its own chapter. Their rates are what the grids chose.
     """
@@ -360,7 +360,7 @@ _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the f
 
 
 def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] = ()) -> Study:
-    """What one shared learning rate does to eight methods, each at one setting that an earlier search found.
+    """Grid of shared learning rates for eight methods, each at one setting that an earlier search found.
 
     Scored on the validation folds alone; it chooses the study's rate. judged: other methods, at settings of their own.
     """
@@ -370,7 +370,7 @@ def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] =
 
 
 def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
-    """What a rate of its own does to the embedder, beside a trunk that keeps the study's.
+    """Grid of rates for the embedder alone, beside a trunk that keeps the study's.
 
     As `rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
     """
@@ -378,7 +378,7 @@ def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 
 
 def depth_grid(study: Study, rates: Sequence[float]) -> Study:
-    """As `rate_grid`, of three methods at the settings that the study itself has."""
+    """Grid of rates as in `rate_grid`, of three methods at the settings that the study itself has."""
     return rate_grid(study, rates, tuple(map(study.method, ("contrastive", "normalized_softmax", "multi_similarity"))))
 
 

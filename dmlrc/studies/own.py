@@ -74,7 +74,7 @@ def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str]) -> di
 
 
 def study_entries(file: Path) -> dict[str, Any]:
-    """What stands in a file, as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
+    """Read a file as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
     try:
         return _parsed(file.read_text(encoding="utf-8"), file)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
 
 
 def expected(study: Study, cores: int = 2) -> str:
-    """How long a study takes on so many cores, computed: its runs, times a step and an evaluation that were measured.
+    """Compute how long a study takes on so many cores: its runs, times a step and an evaluation that were measured.
 
     "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
     """
@@ -237,7 +237,7 @@ def _check_setting(name: str, key: str, value: object) -> None:
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """What stands in these words, "embedding_dim=512", as it would in studies.toml; a name needs no quotation marks.
+    """Read words, "embedding_dim=512", as they would stand in studies.toml; a name needs no quotation marks.
 
     Raises UsageError for a word without "=".
 

@@ -1,4 +1,4 @@
-"""From a folder of one's own photographs to a study: what is in it, what it suffices for, its entry in studies.toml."""
+"""Study of a folder of one's own photographs: what is in it, what it suffices for, its entry in studies.toml."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _PER_IMAGE = 0.03
 
 @dataclass(frozen=True)
 class Photos:
-    """What is in a folder: classes with the number of images of each, in the order of their names.
+    """Contents of a folder: classes with the number of images of each, in the order of their names.
 
     left_out: how many files of the classes are no images that can be read, by the ending of their names.
     """
@@ -42,12 +42,12 @@ class Photos:
 
     @property
     def folds(self) -> int:
-        """How many folds the classes suffice for, at most `MOST_FOLDS`."""
+        """Number of folds that the classes suffice for, at most `MOST_FOLDS`."""
         return min(MOST_FOLDS, len(self.sizes) // _PER_FOLD)
 
 
 def look(path: str) -> Photos:
-    """What is in a folder with one sub-folder a class; the images are not opened.
+    """List what is in a folder with one sub-folder a class; the images are not opened.
 
     Raises UsageError for too few classes, none with two images, or a name that is no text, and as
     `dmlrc.data.folder.read_class_folders` does.
@@ -99,7 +99,7 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
 
 
 def _keys(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
-    """What studies.toml says of their study."""
+    """Keys of their study in studies.toml."""
     keys = {"like": "grocery-quick", "dataset": f"folder:{photos.path}", "class_order": "random", **_trunk()}
     keys |= {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
     return keys | dict(numbers)
@@ -118,7 +118,7 @@ def _trunk() -> dict[str, str]:
 
 
 def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:
-    """What is there and what will be done by so many workers, a line each."""
+    """List what is there and what will be done by so many workers, a line each."""
     sizes, classes, folds = photos.sizes.values(), len(photos.sizes), study.protocol.folds
     spread = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     rows = [f"photos    {photos.images:,} in {classes} classes, {spread} of each"]

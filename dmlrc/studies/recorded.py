@@ -1,4 +1,4 @@
-"""How much of a study is recorded, told by file names and a few columns: for lists, which read no record whole.
+"""Counts of a study's records, by file names and a few columns: for lists, which read no record whole.
 
 What a run would do is told by `dmlrc.plan.progress`, which reads the records and knows which of them are stale or
 failed.
@@ -24,7 +24,7 @@ UnitKey = tuple[str, int, str, int]
 
 
 def count(study: Study) -> tuple[int, int]:
-    """How many units of a study are recorded, here or committed, and how many it has."""
+    """Count the units of a study that are recorded, here or committed, and those that it has."""
     budget, committed = study.budget, paths.committed(study.name)
     meta = _meta(committed / "meta.json")
     whole = {"complete": True, "budget": vars(budget), "repetitions": study.repetitions}
@@ -70,7 +70,7 @@ def _of_meta(folder: Path, name: str) -> Study:
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    """What stands there, nothing where it cannot be read: `dmlrc study check` says why."""
+    """Read what stands there, nothing where it cannot be read: `dmlrc study check` says why."""
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
