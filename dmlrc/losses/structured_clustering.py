@@ -19,9 +19,14 @@ class StructuredClustering(nn.Module):
     of the samples nearest to each medoid. The maximum is approximated by `greedy_medoids` and `refine_medoids`; the
     gradient is that of F at the medoids found, and of F_true.
 
-    Source: Song et al. 2017 (Deep Metric Learning via Facility Location), Eqs. 1 to 6, Algorithms 1 and 2.
-    Defaults: gamma 1 and at most 5 refinements, of their public code and of Fehervari et al. 2019 ("Struct Clust").
-    The value is a sum over the batch, not a mean.
+    Parameters
+    ----------
+    gamma, refinements : 1 and at most 5, of the public code and of Fehervari et al. 2019 ("Struct Clust")
+
+    References
+    ----------
+    Song et al. 2017 (Deep Metric Learning via Facility Location), Eqs. 1 to 6, Algorithms 1 and 2. The value is a sum
+    over the batch, not a mean.
     """
 
     normalized = True

@@ -13,11 +13,20 @@ class SupCon(nn.Module):
 
     with the cosine s_ij and the temperature T.
 
-    Source: Khosla et al. 2020 (Supervised Contrastive Learning), Eq. 2 ("out"), on the embeddings of the batch: no two
-    views of an image, no projection head. Default: temperature 0.1, the paper's and pytorch-metric-learning's.
-    With two images a class it is `NTXent`; with more, the other positives stay in the denominator, so that the loss
-    has a floor of log |P_i|. A batch of one class still pulls its samples to equal similarities, where
+    Parameters
+    ----------
+    temperature : T, above 0; 0.1, the paper's and pytorch-metric-learning's
+
+    Notes
+    -----
+    With two images a class it is `NTXent`; with more, the other positives stay in the denominator, so that the loss has
+    a floor of log |P_i|. A batch of one class still pulls its samples to equal similarities, where
     pytorch-metric-learning has 0.
+
+    References
+    ----------
+    Khosla et al. 2020 (Supervised Contrastive Learning), Eq. 2 ("out"), on the embeddings of the batch: no two views of
+    an image, no projection head.
     """
 
     normalized = True
