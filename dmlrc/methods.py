@@ -26,7 +26,11 @@ No loss can therefore have a hyperparameter of this name.
 class Float:
     """A real hyperparameter, searched uniformly in [low, high], or uniformly in its logarithm.
 
-    first: the value that the first trial of a search takes; None: drawn as the others.
+    Parameters
+    ----------
+    low, high : the ends of the range
+    log : whether it is searched in logarithms
+    first : the value that the first trial of a search takes; None: drawn as the others
     """
 
     low: float
@@ -46,7 +50,12 @@ class Float:
 
 @dataclass(frozen=True)
 class Int:
-    """A whole-number hyperparameter, searched uniformly in [low, high], both included."""
+    """A whole-number hyperparameter, searched uniformly.
+
+    Parameters
+    ----------
+    low, high : the ends of the range, both included
+    """
 
     low: int
     high: int
@@ -60,7 +69,12 @@ class Int:
 
 @dataclass(frozen=True)
 class Choice:
-    """A categorical hyperparameter: one of these words or numbers, which have no order."""
+    """A categorical hyperparameter.
+
+    Parameters
+    ----------
+    values : words or numbers, which have no order
+    """
 
     values: tuple[str | float, ...]
     log: ClassVar[bool] = False
@@ -108,16 +122,23 @@ _FIELDS = (
 class Method:
     """Row of a results table.
 
-    name: unique, also the name of its records' folder: letters, digits and _ - . : + @. label: as printed.
-    loss: a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
-    constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
-    space: hyperparameter -> Float, Int or Choice. settings: hyperparameters held fixed.
-    A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
-    weight_decay, sampler, optimizer: override the protocol's where the paper says so; a sampler may be a function, see
-    `dmlrc.data.batches.create_sampler`. changes: fields of the protocol
-    that are other for this row, where a system has settings of its own or a sweep varies one.
-    row, level, level_number: of a method that stands in a sweep, the method that is varied, the value of what varies as
-    a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
+    Parameters
+    ----------
+    name : unique, also the name of its records' folder: letters, digits and _ - . : + @
+    loss : a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
+        constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module
+    space : hyperparameter -> Float, Int or Choice
+    settings : hyperparameters held fixed
+    label : as printed
+    classes_per_batch, images_per_class : their product is the number of images of a batch
+    kind : "embedding" or "classification"
+    year, reference : of its paper; the reference is a key of book/references.bib
+    weight_decay, sampler, optimizer : override the protocol's where the paper says so
+        A sampler may be a function, see `dmlrc.data.batches.create_sampler`.
+    changes : fields of the protocol that are other for this row, where a system has settings of its own or a sweep
+        varies one
+    row, level, level_number : of a method that stands in a sweep, the method that is varied, the value of what varies
+        as a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
     """
 
     name: str

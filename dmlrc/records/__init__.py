@@ -85,10 +85,21 @@ __all__ = [
 
 
 def load(study: str) -> StudyRecords:
-    """The records of a study: those made here (runs/), and the committed ones (results/).
+    """Read the records of a study: those made here (runs/), and the committed ones (results/).
 
     They are read again only where a file has changed since the last time. All of it is the caller's own: the columns of
     a frame are copied once they are written to, what is nested in them is copied here.
+
+    Parameters
+    ----------
+    study : name of a study
+
+    Raises
+    ------
+    MissingDataError
+        Where there are none.
+    DmlrcError
+        For records that are damaged, or do not fit together.
     """
     study = names.current(study)
     folders = paths.runs() / study, paths.committed(study)

@@ -36,21 +36,24 @@ class StudyRecords:
 
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
-    trials: trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
-    complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
-    torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the
-    last five).
-    reruns: rerun, and the same without a value; params is None in records that are older than this frame.
-    runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
-    steps, seconds, val_map_at_r, val_precision_at_1.
-    scores: rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half. The method
-    "pretrained" is the trunk before any training.
-    curves: kind, number, fold, step, metric, value.
-    arrays: rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where the
-    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...)
-    and how many queries each of them has ("queries").
-    meta: study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings (of
-    each method, those that are not searched), commit, created.
+
+    Parameters
+    ----------
+    trials : trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
+        complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
+        torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say
+        the last five)
+    reruns : rerun, and the same without a value; params is None in records that are older than this frame
+    runs : kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
+        steps, seconds, val_map_at_r, val_precision_at_1
+    scores : rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half
+        The method "pretrained" is the trunk before any training.
+    curves : kind, number, fold, step, metric, value
+    arrays : rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where
+        the protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r"
+        ...) and how many queries each of them has ("queries")
+    meta : study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings
+        (of each method, those that are not searched), commit, created
     """
 
     trials: pd.DataFrame

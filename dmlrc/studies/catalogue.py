@@ -481,7 +481,17 @@ def _flat(study: Study) -> Study:
 
 
 def get(name: str) -> Study:
-    """The study of this name; of a former name that of today, which a sentence on standard error says."""
+    """Find the study of this name.
+
+    Parameters
+    ----------
+    name : of `dmlrc study list`; of a former name it is today's study, which a sentence on standard error says
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
+    """
     studies = known()
     name = name if name in studies else names.current(name)
     if name not in studies:
