@@ -314,7 +314,7 @@ def run_chapter(name, edition, load, folder, monkeypatch):
     load: (main study, experiment) -> StudyRecords or None.
     """
     monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
-    monkeypatch.setattr(experiments, "load", load)
+    monkeypatch.setattr(experiments, "load_experiment", load)
     monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
     scope = {}
     for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:

@@ -187,7 +187,7 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
 
 def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, monkeypatch, capsys):
     few = {name: experiments.experiments_around("photos")[name] for name in ("zhai2019/samples", "oi2021")}
-    monkeypatch.setattr(experiments, "of", lambda main: few)
+    monkeypatch.setattr(experiments, "experiments_around", lambda main: few)
     monkeypatch.setattr(plan, "progress", lambda each: (int(each.name == "photos"), 1))
     missing.train(["photos"], missing.ALL)
     said = capsys.readouterr().err
