@@ -3,7 +3,6 @@
 import copy
 import functools
 import inspect
-import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dmlrc import losses
+from dmlrc import losses, paths
 from dmlrc.errors import LossError, UsageError
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 
@@ -71,17 +70,17 @@ def _constructed(
     given = {"num_classes": num_classes, "embedding_dim": embedding_dim}
     sizes = {parameter: given[size] for parameter, size in SIZES.items() if parameter in known}
     try:
-        made = loss(**{**sizes, **getattr(loss, "keywords", {}), **params})
+        result = loss(**{**sizes, **getattr(loss, "keywords", {}), **params})
     except TypeError as error:
         raise UsageError(
             f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
             "hyperparameters: give them in the method's space or settings"
         ) from error
-    return made if isinstance(made, nn.Module) else FunctionLoss(made, {})
+    return result if isinstance(result, nn.Module) else FunctionLoss(result, {})
 
 
 def checked_value(name: str, value: object) -> Tensor:
-    """What the loss of a method returned, if it can be trained. Raises UsageError where it cannot."""
+    """Return what the loss of a method gave, if it can be trained. Raises UsageError where it cannot."""
     if torch.is_tensor(value) and not value.ndim and value.requires_grad:
         return value
     if not torch.is_tensor(value):
@@ -94,13 +93,13 @@ def checked_value(name: str, value: object) -> Tensor:
 
 
 def failure(method: Method, batch: str, error: Exception) -> LossError:
-    """What a loss raised on a batch, as one sentence with the line of one's own file where it happened."""
-    return LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{told(error)}")
+    """Describe what a loss raised on a batch in one sentence, with the line of one's own file where it happened."""
+    return LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}")
 
 
-def told(error: BaseException) -> str:
+def cause(error: BaseException) -> str:
     """The last line of one's own files in which an error came up, and what it says, as the end of a sentence."""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if paths.is_own(frame.filename)]
     where = f", line {frames[-1].lineno} of {_named(Path(frames[-1].filename))}" if frames else ""
     return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"
 
@@ -110,28 +109,23 @@ def _named(file: Path) -> str:
     return "its cell" if file.parent.name.startswith("ipykernel_") else file.name
 
 
-def _is_own(file: Path) -> bool:
-    others = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
-    return "site-packages" not in file.parts and not any(folder in file.parents for folder in others)
-
-
 def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
-    """What a class can be constructed with by name: where it takes **kwargs, also what its bases can."""
-    found: dict[str, inspect.Parameter] = {}
+    """Parameters by name of a class's constructor: where it takes **kwargs, also those of its bases."""
+    by_name: dict[str, inspect.Parameter] = {}
     for base in loss.__mro__:
         if "__init__" not in vars(base):
             continue
         parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
-        for each in parameters:
-            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                found.setdefault(each.name, each)
-        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                by_name.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
-    return found
+    return by_name
 
 
 def normalized(method: Method) -> bool:
-    """Whether the embeddings of a method are L2-normalised, in training and in evaluation; unless it says so, yes."""
+    """Tell whether a method's embeddings are L2-normalised, in training and in evaluation: unless it says no."""
     loss = (
         losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
     )

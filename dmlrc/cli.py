@@ -108,7 +108,7 @@ def study_run(
     chosen = _changed(name, settings, new_name) if settings else dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
-    methods = [chosen.method(each) for each in method] if method else None
+    methods = [chosen.method(label) for label in method] if method else None
     with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         dmlrc.run.run(
             chosen,
@@ -147,16 +147,16 @@ def study_check(
 ) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
-    here = {each for root in roots for each in dmlrc.records.recorded_in(root)}
+    here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
     names = [_recorded(name).name] if name else sorted(here)
     known = dmlrc.studies.known()
-    said = []
-    for each in names:
-        said += dmlrc.plan.problems(known[each]) if each in known else dmlrc.records.problems(each)
-    for sentence in said:
+    sentences = []
+    for study in names:
+        sentences += dmlrc.plan.study_problems(known[study]) if study in known else dmlrc.records.problems(study)
+    for sentence in sentences:
         typer.echo(sentence)
-    if said:
-        raise DmlrcError(f"{len(said)} of the records of {len(names)} studies cannot be used; each is named above")
+    if sentences:
+        raise DmlrcError(f"{len(sentences)} of the records of {len(names)} studies cannot be used; each is named above")
     typer.echo(f"every record of {len(names)} studies is sound")
 
 
@@ -223,7 +223,7 @@ def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) 
     """Write the benchmark for other tools: HPO-B's JSON, Parquet files, their data card and Croissant description."""
     from dmlrc.bench import export
 
-    typer.echo(export.export(folder))
+    typer.echo(export.export_bench(folder))
 
 
 @board_app.callback(invoke_without_command=True)
@@ -236,7 +236,7 @@ def board(
     from dmlrc.report import ranking
 
     if context.invoked_subcommand is None:
-        _print_lines(ranking.lines(board.load(dmlrc.studies.get(study).name)))
+        _print_lines(ranking.lines(board.load_board(dmlrc.studies.get(study).name)))
 
 
 @board_app.command("check")
@@ -249,11 +249,11 @@ def board_check(
     from dmlrc import board
 
     for name in [entry] if entry else board.entries():
-        _print_lines(board.check(name, units, seed))
+        _print_lines(board.check_board(name, units, seed))
 
 
-@app.command()
-def methods() -> None:
+@app.command("methods")
+def list_methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     from dmlrc.report import console
 
@@ -272,15 +272,15 @@ def photos(
     workers: Workers = 1,
     check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
 ) -> None:
-    """Which loss for your photos: checks them, compares the losses on them, and writes a page with the answer."""
+    """Find the loss for your photos: check them, compare the losses on them, and write a page with the answer."""
     from dmlrc.studies import own
     from dmlrc.studies import photos as own_photos
 
     numbers = {"folds": folds, "trials": trials, "reruns": reruns}
-    found = own_photos.look(folder)
+    images = own_photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
-    chosen, entry = own_photos.study_of(found, name, given)
-    _print_lines(own_photos.plan(found, chosen, workers))
+    chosen, entry = own_photos.study_of(images, name, given)
+    _print_lines(own_photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
@@ -309,7 +309,7 @@ def power(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:
-    """How many searches and reruns tell two methods apart, and how long that takes: before you run them."""
+    """Plan how many searches and reruns tell two methods apart, and how long they take: before you run them."""
     from dmlrc.report import planning
 
     design, cost = planning.asked(study, search_sd, seed_sd, methods)
@@ -319,8 +319,8 @@ def power(
         typer.echo(f"open {plot}")
 
 
-@app.command()
-def embed(
+@app.command("embed")
+def embed_command(
     model: Annotated[Path, typer.Argument(help="A model that `dmlrc study run --save-models` kept.")],
     folder: Annotated[Path, typer.Argument(help="A folder of images, searched whole.")],
     output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
@@ -354,8 +354,8 @@ def book(
     typer.echo(f"open {page}")
 
 
-@app.command()
-def compare(
+@app.command("compare")
+def compare_loss(
     file: Annotated[
         Path | None, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")
     ] = None,
@@ -392,24 +392,24 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
 
     errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
-    methods = comparison.read(file)
+    methods = comparison.read_methods(file)
     if submit and (len(methods) != 1 or any(budget.values())):
         raise UsageError("--submit takes a file with one loss, and the study's own budget: leave the other options out")
-    chosen = board.comparison_of(base, methods[0]) if submit else comparison.of(base, **budget)
-    for each in methods:
-        for sentence in preflight.check(each, chosen):
+    chosen = board.entry_study(base, methods[0]) if submit else comparison.comparison_study(base, **budget)
+    for method in methods:
+        for sentence in preflight.check_method(method, chosen):
             typer.echo(sentence, err=True)
     with _interruptible():
-        comparison.run(chosen, base, methods, workers)
+        comparison.run_comparison(chosen, base, methods, workers)
 
     from dmlrc.report.compare import page
 
-    recorded = comparison.load(chosen, methods)
+    recorded = comparison.load_comparison(chosen, methods)
     target = page.write(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )
-    said, without = page.sentences(recorded, methods)
-    _print_lines(said)
+    sentences, without = page.sentences(recorded, methods)
+    _print_lines(sentences)
     typer.echo(f"open {target}")
     if submit and not without:
         typer.echo(f"entry {board.submit(chosen, methods[0], file)}: commit this folder, and send it as a pull request")
@@ -434,8 +434,8 @@ def _interruptible() -> Iterator[None]:
         raise DmlrcError("stopped; finished records are kept, and the same command goes on from here") from None
 
 
-def _progress(each: "dmlrc.protocol.Study") -> str:
-    return "{} of {} units".format(*dmlrc.plan.progress(each))
+def _progress(study: "dmlrc.protocol.Study") -> str:
+    return "{} of {} units".format(*dmlrc.plan.progress(study))
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -456,7 +456,7 @@ def main() -> None:
 
 
 def _refused(error: OSError | MemoryError) -> str:
-    """What the machine refuses, and the way out, as one sentence."""
+    """Sentence on what the machine refuses, with the way out."""
     if isinstance(error, MemoryError):
         return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
     way_out = {

@@ -25,7 +25,7 @@ from dmlrc.studies import recorded
 _EXAMPLE = 'methods = [Method("mine", loss, {"margin": Float(0, 1)})]'
 
 
-def read(file: Path) -> list[Method]:
+def read_methods(file: Path) -> list[Method]:
     """The methods that a Python file defines: all `Method`s among its variables, or in lists of them.
 
     A file without any, but with a single function or class, is that loss with the space that stands in `space`.
@@ -49,16 +49,15 @@ def read(file: Path) -> list[Method]:
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{file} fails{building.told(error)}") from error
+        raise UsageError(f"{file} fails{building.cause(error)}") from error
     finally:
         sys.modules.pop(name, None)  # no module that workers could import: it is sent to them
-    values = [each for value in scope.values() for each in (value if isinstance(value, list | tuple) else [value])]
-    if found := list({id(each): each for each in values if isinstance(each, Method)}.values()):
-        return found
-    losses = [each for each in scope.values() if callable(each) and getattr(each, "__module__", None) == name]
-    imported = [
-        key for key, each in scope.items() if isinstance(each, type) and each.__module__ not in (name, "dmlrc.methods")
-    ]
+    values = [item for value in scope.values() for item in (value if isinstance(value, list | tuple) else [value])]
+    if methods := list({id(value): value for value in values if isinstance(value, Method)}.values()):
+        return methods
+    losses = [value for value in scope.values() if callable(value) and getattr(value, "__module__", None) == name]
+    classes = {key: value.__module__ for key, value in scope.items() if isinstance(value, type)}
+    imported = [key for key, module in classes.items() if module not in (name, "dmlrc.methods")]
     if not losses and imported:
         raise UsageError(
             f"{file} only imports {', '.join(imported)}, and no loss of its own says which is meant: add "
@@ -73,7 +72,9 @@ KIND = "comparison"
 """The kind of study that a comparison is."""
 
 
-def of(study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None) -> Study:
+def comparison_study(
+    study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None
+) -> Study:
     """The study `NAME-compare`, in which methods are compared with those of a study, at its budget or at this one.
 
     Raises UsageError for a study that is no methods table, for what is no positive whole number, and for more trials
@@ -97,11 +98,11 @@ def of(study: Study, trials: int | None = None, reruns: int | None = None, repet
     )
 
 
-def run(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) -> None:
+def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) -> None:
     """Run what is missing of a comparison: of these methods everything, of the base's methods the reruns.
 
-    study: made by `of` from base. Of the base's methods only those take part whose search is recorded; where none is,
-    all are searched and rerun at the comparison's budget: in the base itself, if that is its own.
+    study: the `comparison_study` of base. Of the base's methods only those take part whose search is recorded; where
+    none is, all are searched and rerun at the comparison's budget: in the base itself, if that is its own.
     """
     preflight.check_names(study, methods)  # before the others are run, which may take its time
     whole = (study.budget.trials, study.budget.reruns) == (base.budget.trials, base.budget.reruns)
@@ -125,7 +126,7 @@ def run(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) 
 
 
 def _theirs(study: Study, base: Study) -> Study:
-    """What the methods of the base run of a comparison: no more than their own reruns and searches."""
+    """Study of what the base's methods run of a comparison: no more than their own reruns and searches."""
     return replace(
         study,
         budget=replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns)),
@@ -133,7 +134,7 @@ def _theirs(study: Study, base: Study) -> Study:
     )
 
 
-def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
+def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:
     """The records of a comparison: these methods, and those of the study that take part, all cut to its budget.
 
     meta has first_of: the study that was cut, with its budget and repetitions; None where nothing was cut.
@@ -155,15 +156,15 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
 
 def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
-    found = {}
+    comparisons = {}
     for name in records.recorded_in(paths.runs()):
         if not name.endswith(names.COMPARED):
             continue
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):
             counts.setdefault(method, Counter())[kind] += 1
-        found[name] = dict(sorted(counts.items()))
-    return found
+        comparisons[name] = dict(sorted(counts.items()))
+    return comparisons
 
 
 def remove(name: str) -> Path:
@@ -187,7 +188,7 @@ def _is_cut(whole: Mapping[str, int], budget: Budget) -> bool:
 
 
 def _units(study: Study) -> list[Mapping]:
-    """What is finished of a comparison's parent.
+    """Finished units of a comparison's parent.
 
     The oldest reruns do not say their parameters: those of the best trial of their whole search.
     """
@@ -198,8 +199,8 @@ def _units(study: Study) -> list[Mapping]:
             searches.setdefault((unit["method"], unit["repetition"]), []).append(unit)
     best = {key: search.best(trials) for key, trials in searches.items()}
     return [
-        {**unit, "params": found["params"]}
-        if unit.get("params") is None and (found := best.get((unit["method"], unit["repetition"])))
+        {**unit, "params": trial["params"]}
+        if unit.get("params") is None and (trial := best.get((unit["method"], unit["repetition"])))
         else unit
         for unit in units
     ]

@@ -9,7 +9,7 @@ class DmlrcError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """One line that any terminal can print: a name in it may hold line breaks or bytes that are no text.
+        """Make one line that any terminal can print: a name in it may hold line breaks or bytes that are no text.
 
         >>> print(DmlrcError("there is no folder a\\nb"))
         there is no folder a\\nb
@@ -66,7 +66,7 @@ MODULES = {
 
 
 def has(extra: str) -> bool:
-    """Whether everything of an extra is installed."""
+    """Tell whether everything of an extra is installed."""
     return not _lacking(extra)
 
 

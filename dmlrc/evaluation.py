@@ -36,8 +36,8 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
         seen = [training.embed_images(model, prepared.source, images) for model, images in pairs]
         scores["train"] = _mean(
             [
-                metrics.evaluate(each, prepared.labels[images], protocol.train_metrics)
-                for each, images in zip(seen, train, strict=True)
+                metrics.evaluate(points, prepared.labels[images], protocol.train_metrics)
+                for points, images in zip(seen, train, strict=True)
             ]
         )
     classes = class_scores(prepared, embeddings) if protocol.per_class else {}
@@ -68,7 +68,7 @@ def _test_scores(
     prepared: PreparedData, embeddings: list[torch.Tensor], binary: bool = False
 ) -> dict[str, dict[str, float]]:
     """The scores of each fold's embeddings of the test images (N, D), their mean, and those of all joined."""
-    folds = [evaluate_test(prepared, each, binary) for each in embeddings]
+    folds = [evaluate_test(prepared, points, binary) for points in embeddings]
     if len(folds) == 1:
         return {"separated": folds[0]}
     return {
@@ -86,11 +86,11 @@ def class_scores(prepared: PreparedData, embeddings: list[torch.Tensor]) -> dict
     """
     joined = {"concatenated": [_joined(embeddings)]} if len(embeddings) > 1 else {}
     arrays = {}
-    for setting, each in {"separated": embeddings, **joined}.items():
-        found = [metrics.per_class(**_test_half(prepared, one)) for one in each]
-        arrays[setting] = {"classes": found[0].classes.tolist(), "queries": found[0].queries.tolist()}
-        for name in found[0].scores:
-            arrays[setting][f"class_{name}"] = np.mean([one.scores[name] for one in found], axis=0).tolist()
+    for setting, models in {"separated": embeddings, **joined}.items():
+        results = [metrics.per_class(**_test_half(prepared, one)) for one in models]
+        arrays[setting] = {"classes": results[0].classes.tolist(), "queries": results[0].queries.tolist()}
+        for name in results[0].scores:
+            arrays[setting][f"class_{name}"] = np.mean([one.scores[name] for one in results], axis=0).tolist()
     return arrays
 
 
@@ -115,7 +115,7 @@ def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool
 
 
 def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:
-    """What the metrics take: embeddings and labels of the test images and, where the data set has them, its queries."""
+    """Arguments of the metrics: embeddings and labels of the test images and, where the data set has them, queries."""
     test = prepared.splits.test
     labels = prepared.labels[test]
     if prepared.queries is None:
@@ -126,7 +126,7 @@ def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:
 
 
 def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]) -> dict[str, list]:
-    """What figures need of embeddings (N, D) beside scores.
+    """Compute what figures need of embeddings (N, D) beside scores.
 
     "histograms": edges, positive and negative, the counts of the inner products of all pairs (Oi et al. 2021).
     "spectrum": the singular values, descending (Roth et al. 2020).
@@ -134,7 +134,7 @@ def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]
     arrays = {}
     if "histograms" in names:
         counted = pair_histograms(embeddings, labels)
-        arrays |= {name: each.tolist() for name, each in zip(("edges", "positive", "negative"), counted, strict=True)}
+        arrays |= {name: array.tolist() for name, array in zip(("edges", "positive", "negative"), counted, strict=True)}
     if "spectrum" in names:
         arrays["spectrum"] = spectrum(embeddings).tolist()
     return arrays
@@ -157,7 +157,7 @@ def _untrained(prepared: PreparedData, method: Method, seed: int) -> torch.nn.Mo
 
 
 def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+    return {name: float(np.mean([fold[name] for fold in scores])) for name in scores[0]}
 
 
 def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""What a model is fed, and a data set made ready for training.
+"""Inputs of a model, and a data set made ready for training.
 
 A model is fed images, the cached features of a frozen trunk, or, where a trunk trains from some layer on, the cached
 maps in front of that layer.
@@ -28,7 +28,7 @@ SPLITS = ("halves", "ratio_4_1_5", "official")
 
 
 class Source(Interface):
-    """Where a model's input comes from."""
+    """Source of a model's input."""
 
     device: torch.device
 
@@ -48,10 +48,10 @@ class Store:
         self.held = torch.from_numpy(np.array(array)).to(device) if array.nbytes < room / 4 else None
 
     def __getitem__(self, indices: tuple[np.ndarray, ...]) -> Tensor:
-        """What `array[indices]` is, on the device; indices: arrays of whole numbers."""
+        """Look up `array[indices]`, on the device; indices: arrays of whole numbers."""
         if self.held is None:
             return torch.from_numpy(np.ascontiguousarray(self.array[indices])).to(self.device)
-        return self.held[tuple(torch.from_numpy(each).to(self.device, non_blocking=True) for each in indices)]
+        return self.held[tuple(torch.from_numpy(index).to(self.device, non_blocking=True) for index in indices)]
 
 
 class ImageSource:
@@ -142,7 +142,7 @@ class MapSource:
 
 
 def _flips(images: ImageSet, given: Protocol | TrunkInput) -> bool:
-    """Whether the augmentation is the evaluation crop and its mirror image."""
+    """Tell whether the augmentation is the evaluation crop and its mirror image."""
     return given.augmentation == "flip" and images.flip
 
 
@@ -220,7 +220,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 
 
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:
-    """What tells the cached values of these images and this trunk from all others."""
+    """Key that tells the cached values of these images and this trunk from all others."""
     digest = hashlib.sha256(images.images)
     # with the mean and deviation of its input, which torchvision's networks keep out of their state
     for name, tensor in (trunk.state_dict(keep_vars=True) | dict(trunk.named_buffers())).items():
@@ -234,7 +234,7 @@ def _crop(batch: Tensor, given: TrunkInput) -> Tensor:
 
 
 def device() -> torch.device:
-    """Where training runs: $DMLRC_DEVICE, else a GPU if there is one, else the CPU.
+    """Device that training runs on: $DMLRC_DEVICE, else a GPU if there is one, else the CPU.
 
     Raises UsageError for a device that there is not.
     """
@@ -274,7 +274,7 @@ class PreparedData:
 
 
 def make_trunk(protocol: TrunkSettings) -> torch.nn.Module:
-    """What trains of a trunk that is not frozen: all of it, or its head."""
+    """Make the part that trains of a trunk that is not frozen: all of it, or its head."""
     trunk = models.create_trunk(protocol.trunk, protocol.weights)
     if protocol.freeze_batch_norm:
         trunk = models.freeze_batch_norm(trunk)
@@ -303,14 +303,14 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
-def _check_made_by(found: FeatureSet, given: TrunkInput) -> None:
+def _check_made_by(features: FeatureSet, given: TrunkInput) -> None:
     """Raise UsageError unless these settings are those by which the features were made."""
     for name, asked in given._asdict().items():
-        made = found.made_by[name]
-        if asked != made:
+        setting = features.made_by[name]
+        if asked != setting:
             raise UsageError(
-                f"data set {found.name!r} holds features that were made with {name} {made!r}, not {asked!r}: take data "
-                f"set {found.photographs!r}, the photographs, for another trunk or input"
+                f"data set {features.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: use "
+                f"data set {features.photographs!r}, the photographs, for another trunk or input"
             )
 
 
@@ -355,7 +355,7 @@ def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: s
 
 
 def _queries(images: ImageSet | FeatureSet, test: np.ndarray) -> np.ndarray | None:
-    """Of the test images those that the data set names queries, if it does (In-Shop)."""
+    """Test images that the data set names queries, if it does (In-Shop)."""
     if images.partition is None or not np.any(images.partition[test] == "query"):
         return None
     return test[images.partition[test] == "query"]

@@ -26,7 +26,11 @@ No loss can therefore have a hyperparameter of this name.
 class Float:
     """A real hyperparameter, searched uniformly in [low, high], or uniformly in its logarithm.
 
-    first: the value that the first trial of a search takes; None: drawn as the others.
+    Parameters
+    ----------
+    low, high : the ends of the range
+    log : whether it is searched in logarithms
+    first : the value that the first trial of a search takes; None: drawn as the others
     """
 
     low: float
@@ -46,7 +50,12 @@ class Float:
 
 @dataclass(frozen=True)
 class Int:
-    """A whole-number hyperparameter, searched uniformly in [low, high], both included."""
+    """A whole-number hyperparameter, searched uniformly.
+
+    Parameters
+    ----------
+    low, high : the ends of the range, both included
+    """
 
     low: int
     high: int
@@ -60,14 +69,19 @@ class Int:
 
 @dataclass(frozen=True)
 class Choice:
-    """A categorical hyperparameter: one of these words or numbers, which have no order."""
+    """A categorical hyperparameter.
+
+    Parameters
+    ----------
+    values : words or numbers, which have no order
+    """
 
     values: tuple[str | float, ...]
     log: ClassVar[bool] = False
 
     def __post_init__(self):
         given = self.values
-        if not isinstance(given, list | tuple) or not all(isinstance(each, str | Real) for each in given):
+        if not isinstance(given, list | tuple) or not all(isinstance(value, str | Real) for value in given):
             raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
         if len(given) < 2 or len(set(given)) < len(given):
             raise UsageError(f"a choice is between two different values or more, not {given!r}")
@@ -106,18 +120,25 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a results table.
+    """Row of a results table.
 
-    name: unique, also the name of its records' folder: letters, digits and _ - . : + @. label: as printed.
-    loss: a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
-    constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
-    space: hyperparameter -> Float, Int or Choice. settings: hyperparameters held fixed.
-    A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
-    weight_decay, sampler, optimizer: override the protocol's where the paper says so; a sampler may be a function, see
-    `dmlrc.data.batches.create_sampler`. changes: fields of the protocol
-    that are other for this row, where a system has settings of its own or a sweep varies one.
-    row, level, level_number: of a method that stands in a sweep, the method that is varied, the value of what varies as
-    a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
+    Parameters
+    ----------
+    name : unique, also the name of its records' folder: letters, digits and _ - . : + @
+    loss : a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
+        constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module
+    space : hyperparameter -> Float, Int or Choice
+    settings : hyperparameters held fixed
+    label : as printed
+    classes_per_batch, images_per_class : their product is the number of images of a batch
+    kind : "embedding" or "classification"
+    year, reference : of its paper; the reference is a key of book/references.bib
+    weight_decay, sampler, optimizer : override the protocol's where the paper says so
+        A sampler may be a function, see `dmlrc.data.batches.create_sampler`.
+    changes : fields of the protocol that are other for this row, where a system has settings of its own or a sweep
+        varies one
+    row, level, level_number : of a method that stands in a sweep, the method that is varied, the value of what varies
+        as a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
     """
 
     name: str
@@ -165,7 +186,7 @@ class Method:
                 object.__setattr__(self, field_, default)
 
     def misfit(self, params: Mapping[str, float | str]) -> str | None:
-        """Why these hyperparameters are no point of the space, as part of a sentence; None where they are one."""
+        """Reason that these hyperparameters are no point of the space, part of a sentence; None where they are one."""
         if set(params) != set(self.space):
             return f"has the parameters {sorted(params)}, but {self.name} is searched over {sorted(self.space)}"
         for name, space in self.space.items():
@@ -181,7 +202,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Level:
-    """One value of what a sweep varies: its word, the number that it is if it is one, and who has it.
+    """Value of what a sweep varies: its word, the number that it is if it is one, and who has it.
 
     changes: of the protocol, for all these methods.
     """
@@ -229,9 +250,9 @@ def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:
 
     That is two classes and, unless proxies stand for the other images, a positive and a negative of some image.
     """
-    sized = ((each, size // each.images_per_class) for each in methods)
+    sized = ((method, size // method.images_per_class) for method in methods)
     return tuple(
-        replace(each, classes_per_batch=classes)
-        for each, classes in sized
-        if classes >= 2 and (each.kind == "classification" or classes * each.images_per_class >= 3)
+        replace(method, classes_per_batch=classes)
+        for method, classes in sized
+        if classes >= 2 and (method.kind == "classification" or classes * method.images_per_class >= 3)
     )

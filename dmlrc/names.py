@@ -1,4 +1,4 @@
-"""What studies were called before, and what they are called now.
+"""Former names of studies, and those of today.
 
 A study around another one is named `TABLE/EXPERIMENT`, and its records lie in a folder of this name. Before, all names
 were flat, as a reader's own still are; `former_names.csv` has each of them beside today's.

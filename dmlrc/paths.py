@@ -1,6 +1,8 @@
-"""Where things lie on disk: records being written, committed results, data, cached features."""
+"""Places on disk: records being written, committed results, data, cached features; whose a file of code is."""
 
+import functools
 import os
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +11,8 @@ import platformdirs
 
 from dmlrc.errors import DmlrcError
 
-_CHECKOUT = Path(__file__).resolve().parents[1]
+_LIBRARY = Path(__file__).resolve().parent
+_CHECKOUT = _LIBRARY.parent
 
 
 def _named(variable: str) -> Path | None:
@@ -38,7 +41,7 @@ BEFORE = ".before"
 
 
 def committed(study: str) -> Path:
-    """Where the committed records of a study are to be read: results/<study>/, which need not be there.
+    """Folder to read the committed records of a study in: results/<study>/, which need not be there.
 
     While an export replaces them, and where one was killed meanwhile, the folder with what was there before.
     """
@@ -55,6 +58,14 @@ def cache() -> Path:
     """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
     named = _named("DMLRC_CACHE")
     return named.absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)
+
+
+@functools.cache
+def is_own(file: str) -> bool:
+    """Tell whether a file of code is the reader's: not of this library, of Python or of an installed package."""
+    others = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not installed and not any(folder in Path(file).resolve().parents for folder in others)
 
 
 @contextmanager

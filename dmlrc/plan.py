@@ -1,4 +1,4 @@
-"""What of a study is finished and what is to be run next, from the records alone.
+"""Plan of a study: what is finished and what is to be run next, from the records alone.
 
 Nothing here trains, and nothing imports torch.
 """
@@ -54,7 +54,7 @@ def repetition_seed(study_seed: int, repetition: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What runs one after the other: a method's trials in one repetition, then its reruns.
+    """Units that run one after the other: a method's trials in one repetition, then its reruns.
 
     method: None for the untrained trunk, whose chain is a single unit.
     """
@@ -69,7 +69,7 @@ class Chain:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it apart in a study."""
+        """Key that tells it apart in a study."""
         return self.name, self.repetition
 
 
@@ -83,7 +83,7 @@ class Outdated:
 
 
 class Plan:
-    """What of a study is finished, what counts no longer and why, and what can be run next.
+    """Units of a study that are finished, that count no longer and why, and that can be run next.
 
     It is made once, from the records; whoever runs a unit adds its record.
 
@@ -155,12 +155,12 @@ class Plan:
         return list(self._done[chain.key].values())
 
     def next_units(self, chain: Chain, proposals: int = 1) -> list[Unit]:
-        """What a chain can run now, see `next_units`."""
+        """Units that a chain can run now, see `next_units`."""
         units = next_units(self.study, chain, self.done(chain), proposals)
         return [replace(unit, keeps_model=self.models and unit.kind == "rerun") for unit in units]
 
     def lacks_trials(self, chain: Chain) -> bool:
-        """Whether the search of a chain is not whole yet."""
+        """Tell whether the search of a chain is not whole yet."""
         trials = sum(unit["kind"] == "trial" for unit in self.done(chain))
         return chain.method is not None and trials < self.study.budget.trials
 
@@ -171,23 +171,23 @@ class Plan:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is to be run."""
+        """Tell whether nothing is to be run."""
         return not self.outdated and not any(self.next_units(chain) for chain in self.chains)
 
     @property
     def finished(self) -> int:
-        """How many units are finished."""
+        """Number of finished units."""
         return sum(len(self._done[chain.key]) for chain in self.chains)
 
     @property
     def total(self) -> int:
-        """How many units these chains have."""
+        """Number of units of these chains."""
         of_method = self.study.budget.trials + self.study.budget.reruns
         return sum(of_method if chain.method else 1 for chain in self.chains)
 
     @property
     def never_made(self) -> int:
-        """How many reruns are never made, since no trial of their whole search has a result."""
+        """Number of reruns that are never made, since no trial of their whole search has a result."""
         empty = [chain for chain in self.searched if self.study.budget.trials and not search.best(self._trials(chain))]
         return len(empty) * self.study.budget.reruns
 
@@ -215,7 +215,7 @@ def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
 
 
 def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
-    """What is recorded of a study, and of what stands beside it the units that it has not.
+    """Recorded units of a study, and of what stands beside it those that it has not.
 
     Of a rerun of two settings both: which is that of the best trial depends on how many trials count.
     """
@@ -234,7 +234,7 @@ def _key(unit: Mapping) -> tuple:
 
 def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
     """The units of these chains, by chain, and those of methods that have changed since, by method."""
-    prints = {chain.key: fingerprint.of(chain.method) for chain in chains if chain.method}
+    prints = {chain.key: fingerprint.fingerprint_of(chain.method) for chain in chains if chain.method}
     untrained = Chain(None).key
     of_today: dict[tuple, list[Mapping]] = {}
     others: dict[str, list[tuple[Mapping, Sequence[str]]]] = {}
@@ -251,7 +251,7 @@ def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[t
 
 
 def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[Mapping], list[Mapping]]:
-    """Those of a chain's units that the budget asks for, and the reruns of another setting than the best trial's.
+    """Units of a chain that the budget asks for, and the reruns of another setting than the best trial's.
 
     While a trial is missing nobody knows which is the best, and all reruns count.
     """
@@ -272,7 +272,7 @@ def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[
 
 
 def _is_of(rerun: Mapping, best: Mapping) -> bool:
-    """Whether a rerun took the setting of the best trial; in the oldest records that was not written down."""
+    """Tell whether a rerun took the setting of the best trial; in the oldest records that was not written down."""
     return rerun["params"] is None or dict(rerun["params"]) == dict(best["params"])
 
 
@@ -287,7 +287,7 @@ def _check_params(study: Study, method: Method, unit: Mapping) -> None:
 
 
 def next_units(study: Study, chain: Chain, done: Sequence[Mapping] = (), proposals: int = 1) -> list[Unit]:
-    """What a chain can run now: trials, then reruns of the best, then nothing.
+    """Units that a chain can run now: trials, then reruns of the best, then nothing.
 
     The trials of a search come in batches: each is proposed from the values of those before its batch and the
     hyperparameters of those before it in the batch. So what a trial is does not depend on which of its batch ended
@@ -322,8 +322,8 @@ def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: in
     """The hyperparameters of the trials of a batch, of which some may be finished. trials: the finished ones."""
     before, params = [trials[number] for number in range(batch.start)], {}
     for number in batch:
-        found = trials.get(number)
-        params[number] = found["params"] if found else search.propose(method, before, seed, list(params.values()))
+        trial = trials.get(number)
+        params[number] = trial["params"] if trial else search.propose(method, before, seed, list(params.values()))
     return params
 
 
@@ -348,31 +348,31 @@ def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[st
         params=dict(params),
         contents=study.contents,
         proposals=proposals,
-        fingerprint=fingerprint.of(method) if method else None,
+        fingerprint=fingerprint.fingerprint_of(method) if method else None,
     )
 
 
 def progress(study: Study) -> tuple[int, int]:
-    """How many units of a study are finished, here or committed, and how many it has."""
-    if is_published_whole(study):
+    """Count the units of a study that are finished, here or committed, and those that it has."""
+    if is_published_as_today(study):
         return study.units, study.units
     plan = Plan(study)
     return plan.finished + plan.never_made, plan.total
 
 
-def is_published_whole(study: Study) -> bool:
-    """Whether a study is committed whole, of the methods of today, and nothing was made here: no frame is read."""
+def is_published_as_today(study: Study) -> bool:
+    """Tell whether a study is committed whole, of today's methods, and nothing was made here: no frame is read."""
     if not records.is_published_whole(study):
         return False
-    prints = {method.name: fingerprint.of(method) for method in study.methods}
+    prints = {method.name: fingerprint.fingerprint_of(method) for method in study.methods}
     return not any(
-        name in prints and fingerprint.differences(each, prints[name])
-        for name, each in records.published_fingerprints(study.name)
+        name in prints and fingerprint.differences(recorded, prints[name])
+        for name, recorded in records.published_fingerprints(study.name)
     )
 
 
-def problems(study: Study) -> list[str]:
-    """What is wrong with the records of a study, here and committed, a sentence each; see `dmlrc study check`."""
+def study_problems(study: Study) -> list[str]:
+    """Faults of the records of a study, here and committed, a sentence each; see `dmlrc study check`."""
     try:
         return records.problems(study.name) or Plan(study).warnings()
     except DmlrcError as error:

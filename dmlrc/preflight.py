@@ -1,4 +1,4 @@
-"""What can be said before anything trains: of names, of data that is too small, of a loss on random batches."""
+"""Checks before anything trains: of names, of data that is too small, of a loss on random batches."""
 
 import sys
 from collections import Counter
@@ -27,13 +27,13 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
     """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
     known = {}
     for method in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):
-        known.setdefault(method.name, []).append(fingerprint.of(method))
+        known.setdefault(method.name, []).append(fingerprint.fingerprint_of(method))
     for name, count in Counter(method.name for method in methods).items():
         if count > 1:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for method in methods:
         check_choices(method, study.protocol_of(method))
-        if method.name in known and fingerprint.of(method) not in known[method.name]:
+        if method.name in known and fingerprint.fingerprint_of(method) not in known[method.name]:
             raise UsageError(
                 f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"
             )
@@ -62,7 +62,7 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
     return fit
 
 
-def check(method: Method, study: Study) -> list[str]:
+def check_method(method: Method, study: Study) -> list[str]:
     """Build the loss of a method and call it, as a study would, and return what its author should know, in sentences.
 
     It is built at both ends and in the middle of its space, and called on random embeddings in batches of the method's
@@ -71,7 +71,7 @@ def check(method: Method, study: Study) -> list[str]:
     Raises UsageError, with the line where it is known, for a loss that cannot be made, fails, returns no scalar that
     can be trained, gives no finite number anywhere, or changes what it reads of its own file.
     """
-    said, broken, moved = [], [], False
+    remarks, broken, moved = [], [], False
     before = fingerprint.description(method.loss)
     points = dict(_points(method))
     for where, params in points.items():
@@ -80,7 +80,7 @@ def check(method: Method, study: Study) -> list[str]:
             if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
             moved = moved or bool(torch.stack(gradients).any())  # NaN too, which is another fault
-    if changed := fingerprint.changed(before, fingerprint.description(method.loss)):
+    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise UsageError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
             "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
@@ -97,13 +97,13 @@ def check(method: Method, study: Study) -> list[str]:
         )
     if broken:
         where = " and ".join(dict.fromkeys(broken))
-        said.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
+        remarks.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
     if not method.space and study.budget.trials > 1:
-        said.append(
+        remarks.append(
             f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
             "the seed picks the best: name what is to be searched"
         )
-    return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]
+    return [f"{method.label}: {remark}." for remark in [*remarks, *_rate(method, loss, study)]]
 
 
 def _called(
@@ -133,7 +133,7 @@ def _called(
 
 
 def _training_classes(study: Study, protocol: Protocol) -> int | None:
-    """How many classes a run trains on, the most of all folds; None where only the images would tell."""
+    """Number of classes a run trains on, the most of all folds; None where only the images would tell."""
     if protocol.meta_classes:
         return protocol.meta_classes
     if study.dataset.startswith("folder:") or protocol.split == "official":
@@ -175,14 +175,14 @@ def _between(space: Space, share: float) -> float | str:
 
 
 def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
-    """That the rate of a loss's own weights is not searched, with the range in which the papers' methods search it."""
+    """Remark that the rate of a loss's own weights is not searched, with the range in which the papers' methods do."""
     if not list(loss.parameters()) or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
         return []
-    spaces = [each.space for paper in papers.ALL for each in paper.methods]
+    spaces = [method.space for paper in papers.ALL for method in paper.methods]
     searched = [space[LOSS_WEIGHTS_LR] for space in spaces if LOSS_WEIGHTS_LR in space]
     protocol = study.protocol_of(method)
     rate = protocol.lr if protocol.new_lr is None else protocol.new_lr
-    low, high = min(each.low for each in searched), max(each.high for each in searched)
+    low, high = min(limits.low for limits in searched), max(limits.high for limits in searched)
     return [
         f"it has weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
         f"the methods of the book search it, as dmlrc.methods.LOSS_WEIGHTS_LR, from {low:g} to {high:g} in logarithms"

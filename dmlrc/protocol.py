@@ -1,4 +1,4 @@
-"""What is run, as plain data.
+"""Studies, protocols and budgets as plain data.
 
 A protocol holds fixed what a fair comparison holds fixed, a budget says how much of it is run, and a study is both on a
 data set, with its methods.
@@ -37,7 +37,7 @@ class TrunkInput(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrunkSettings:
-    """What turns an image into an embedding. Sizes in pixels.
+    """Settings of what turns an image into an embedding. Sizes in pixels.
 
     weights: None (random), "imagenet", or a file (relative to the data folder).
     frozen_trunk: its features are computed once, on the evaluation crop (and its mirror image, if the augmentation is
@@ -67,7 +67,7 @@ class TrunkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """Which images a step sees, and how they are changed.
+    """Settings of the images that a step sees, and of how they are changed.
 
     augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size (both
     flipped where the data set allows it), "affine" the small affine changes for characters, "none" the evaluation
@@ -86,7 +86,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisationSettings:
-    """How weights change, and for how long. Rates and decays are those of a step.
+    """Settings of how weights change, and for how long. Rates and decays are those of a step.
 
     new_lr: the rate of the embedder and of the loss's weights, where it differs from lr; a method may have its own for
     the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
@@ -114,7 +114,7 @@ class OptimisationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSettings:
-    """Which classes train, validate and test, and how many models there are.
+    """Settings of the classes that train, validate and test, and of the number of models.
 
     split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
     folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs and its
@@ -129,13 +129,13 @@ class SplitSettings:
 
     @property
     def validates(self) -> bool:
-        """Whether classes are held out, on which checkpoints and trials are chosen."""
+        """Tell whether classes are held out, on which checkpoints and trials are chosen."""
         return self.folds > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """What is recorded.
+    """Settings of what is recorded.
 
     test_metrics: on the test classes. val_metrics (map_at_r among them): on the validation classes, after every
     eval_every epochs. train_metrics: on the training images, then and at the end.
@@ -175,7 +175,7 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
 
     @property
     def computes_once(self) -> bool:
-        """Whether something of the trunk, or all of it, is computed once for each image."""
+        """Tell whether something of the trunk, or all of it, is computed once for each image."""
         return self.frozen_trunk or self.train_from is not None
 
     @property
@@ -185,12 +185,12 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
 
 def default_settings() -> dict[str, Any]:
     """The protocol's settings that have a default, with it: what a record that is older than a setting means by it."""
-    return {each.name: each.default for each in fields(Protocol) if each.default is not MISSING}
+    return {setting.name: setting.default for setting in fields(Protocol) if setting.default is not MISSING}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of a protocol is run: trials a search, reruns of the best trial, and a cap on the epochs.
+    """Amount of a protocol that is run: trials a search, reruns of the best trial, and a cap on the epochs.
 
     No trials: the methods' fixed settings are the parameters, and the reruns are all that is run.
     """
@@ -216,7 +216,7 @@ SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3
 
 @dataclass(frozen=True)
 class Study:
-    """What is run: a protocol on a data set, with a budget. Its name is all that a reader needs to rerun it.
+    """Protocol on a data set, with methods and a budget. Its name is all that a reader needs to rerun it.
 
     class_order: "default" (the data set's own) or "random" (seeded by seed).
     repetitions: how often the whole search and its reruns are done, each time with another seed, on the same splits.
@@ -255,7 +255,7 @@ class Study:
 
     @property
     def units(self) -> int:
-        """How many trials and reruns there are, and the pretrained trunk, except in what chooses a learning rate."""
+        """Number of trials and reruns, and the pretrained trunk, except in what chooses a learning rate."""
         of_methods = self.repetitions * len(self.methods) * (self.budget.trials + self.budget.reruns)
         return of_methods + (self.kind != "rates")
 
@@ -267,11 +267,11 @@ class Study:
         raise unknown(f"method of study {self.name}", name, [method.name for method in self.methods])
 
     def protocol_of(self, method: Method | None) -> Protocol:
-        """What is really run of a method; None: of the pretrained trunk.
+        """Protocol that is really run of a method; None: of the pretrained trunk.
 
         Raises UsageError for a method that changes what no protocol has.
         """
-        changes, settings = method.changes if method else {}, [each.name for each in fields(Protocol)]
+        changes, settings = method.changes if method else {}, [setting.name for setting in fields(Protocol)]
         for name in changes:
             if name not in settings:
                 raise unknown("setting of a protocol", name, settings)
@@ -299,7 +299,7 @@ class Study:
 
     @functools.cached_property
     def contents(self) -> str | None:
-        """Which images these are, where they are one's own: see `dmlrc.data.contents`."""
+        """Digest of the images, where they are one's own: see `dmlrc.data.contents`."""
         return data.contents(self.dataset)
 
     @functools.cached_property
@@ -314,11 +314,11 @@ def digest(configuration: Mapping[str, Any]) -> str:
     configuration: `Study.configuration`, or the meta of records. How many trials and reruns there are is no part of it.
     A setting of the protocol at its default is left out, so that one that is introduced later changes no digest.
     """
-    told, defaults = (json.loads(json.dumps(each)) for each in (configuration, default_settings()))
-    parts = {name: told[name] for name in ("study", "dataset", "seed", "class_order")}
-    if told.get("contents"):  # of one's own images
-        parts["contents"] = told["contents"]
+    settings, defaults = (json.loads(json.dumps(part)) for part in (configuration, default_settings()))
+    parts = {name: settings[name] for name in ("study", "dataset", "seed", "class_order")}
+    if settings.get("contents"):  # of one's own images
+        parts["contents"] = settings["contents"]
     parts["protocol"] = {
-        name: value for name, value in told["protocol"].items() if name not in defaults or value != defaults[name]
+        name: value for name, value in settings["protocol"].items() if name not in defaults or value != defaults[name]
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

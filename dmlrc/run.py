@@ -1,4 +1,4 @@
-"""How a study is run: search (validation folds only), reruns of the best trial with new seeds, then the test half.
+"""Run of a study: search (validation folds only), reruns of the best trial with new seeds, then the test half.
 
 A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them once,
 then units are proposed, handed out, and their records written, until nothing is left.
@@ -90,7 +90,7 @@ def run(
         )
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    if methods is None and plan.is_published_whole(study) and not save_models:
+    if methods is None and plan.is_published_as_today(study) and not save_models:
         return
     limit = Limit(seconds)
     todo = Plan(study, chosen, beside, save_models)
@@ -192,15 +192,15 @@ def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any
 
 
 def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
-    """What is read from files of a known name, by its contents: the images of a data set, the weights of trunks."""
+    """Digests of what is read from files of a known name: the images of a data set, the weights of trunks."""
     weights = {study.protocol.weights, *(study.protocol_of(method).weights for method in methods)}
     digests = {f"images of {study.dataset!r}": data.images_digest(study.dataset)}
-    digests |= {f"weights {each!r}": models.weights_digest(each) for each in sorted(filter(None, weights), key=str)}
+    digests |= {f"weights {name!r}": models.weights_digest(name) for name in sorted(filter(None, weights), key=str)}
     return {name: digest for name, digest in digests.items() if digest}
 
 
 def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:
-    """What each method changes of the protocol, where it changes something. before: of those that may have run."""
+    """Changes that each method makes to the protocol, where it makes any. before: of those that may have run."""
     changes = {**before, **{method.name: dict(method.changes) for method in methods}}
     return {name: changed for name, changed in changes.items() if changed}
 
@@ -236,7 +236,7 @@ class _TimeUpError(Exception):
 
 
 class Limit:
-    """How long a call may work, in seconds from now; None: as long as it takes."""
+    """Limit to how long a call may work, in seconds from now; None: as long as it takes."""
 
     def __init__(self, seconds: float | None):
         self._end = math.inf if seconds is None else time.monotonic() + seconds
@@ -248,7 +248,7 @@ class Limit:
 
     @property
     def is_near(self) -> bool:
-        """Whether a unit that takes as long as the slowest so far would not end in time."""
+        """Tell whether a unit that takes as long as the slowest so far would not end in time."""
         return self.left <= self._slowest
 
     def took(self, seconds: float) -> None:
@@ -281,7 +281,7 @@ class _Task:
 
 @dataclass
 class Dispatch:
-    """How units are handed out: `most` at once, a search's trials `proposals` at a time, within a limit of time."""
+    """Hands units out: `most` at once, a search's trials `proposals` at a time, within a limit of time."""
 
     most: int
     proposals: int
@@ -362,4 +362,4 @@ def export(study: Study) -> Path:
         begun = records.load(study.name).meta.get("repetitions", 1)
         study = replace(study, repetitions=max(study.repetitions, begun))
     finished, total = plan.progress(study)
-    return records.export(study.name, finished == total)
+    return records.export_records(study.name, finished == total)

@@ -68,7 +68,7 @@ def _record(unit: Unit) -> dict:
 
 def _configuration(unit: Unit, models: int) -> saved.Configuration:
     protocol, shape = unit.protocol, load_images(unit.dataset, unit.protocol).shape
-    shared = {each.name for each in fields(saved.Configuration)} & {each.name for each in fields(protocol)}
+    shared = {field.name for field in fields(saved.Configuration)} & {field.name for field in fields(protocol)}
     settings = {name: getattr(protocol, name) for name in shared}
     return saved.Configuration(
         **settings,
@@ -108,7 +108,7 @@ def _prepared(unit: Unit) -> PreparedData:
 
 @contextlib.contextmanager
 def settled(device: torch.device, precision: str) -> Iterator[None]:
-    """What holds while a unit runs, whatever the caller has set, who has it back afterwards.
+    """Settle what holds while a unit runs, whatever the caller has set, who has it back afterwards.
 
     torch's defaults; one thread on a CPU; on a GPU, the same numbers from the same seed.
 
@@ -156,7 +156,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _flushes_denormals() -> bool:
-    """Whether numbers below the normal ones become 0, which torch does not tell."""
+    """Tell whether numbers below the normal ones become 0, which torch does not tell."""
     return bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)
 
 
@@ -197,7 +197,7 @@ def _trained(unit: Unit, prepared: PreparedData) -> list[training.TrainingRun]:
 
 
 def _identity(unit: Unit) -> dict:
-    """What a record says of the unit itself, and of where it was run."""
+    """Part of a record that says which unit it is, and where it was run."""
     method = unit.method
     return {
         "study": unit.study,
@@ -221,7 +221,7 @@ def _identity(unit: Unit) -> dict:
 
 
 def _searched(space: Space) -> list | dict:
-    """What was searched, as a record has it: the ends of a range, or what there was to choose from."""
+    """Space that was searched, as a record has it: the ends of a range, or what there was to choose from."""
     return {"choices": list(space.values)} if isinstance(space, Choice) else [space.low, space.high]
 
 
@@ -233,15 +233,15 @@ def failed(unit: Unit, reason: str) -> dict:
 
 def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:
     """The runs of a unit: one a fold, or in an ensemble several a fold, each with a partition of its own."""
-    made = []
+    runs = []
     for fold in prepared.splits.folds:
         for _ in range(unit.protocol.members):
-            number = len(made)
+            number = len(runs)
             seed, targets = run_seed(unit, number), None
             if unit.protocol.meta_classes:
                 targets = meta_labels(prepared.labels[fold.train], unit.protocol.meta_classes, seed)
-            made.append(training.FoldRun(number, seed, fold.train, fold.val, targets))
-    return made
+            runs.append(training.FoldRun(number, seed, fold.train, fold.val, targets))
+    return runs
 
 
 def _value(runs: Sequence[training.TrainingRun]) -> float | None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, fanova, golden, statistics
+from dmlrc.report import build, editions, golden, importances, statistics
 from dmlrc.report.roth2020 import toy
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             patch.delenv("DMLRC_RUNS", raising=False)
             patch.delenv("DMLRC_DATA", raising=False)
             patch.setenv("DMLRC_EXPORTS", str(home / "book" / "chapters" / "exports"))
-            patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
+            patch.setattr(importances, "TREES", 8)  # of 64, which the tests of tables and figures have
             if name == MADE:
                 patch.setattr(statistics, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
                 patch.setattr(toy.train, "__defaults__", (0, 2))  # steps, of 200, whose numbers test_roth.py looks at

@@ -46,7 +46,7 @@ def write_units(units, meta):
 def write_fake_experiments(main, missing=()):
     """Made-up records of the experiments around a main study, as the files of studies under way."""
     rng = np.random.default_rng(1)
-    for name, each in experiments.of(main).items():
+    for name, each in experiments.experiments_around(main).items():
         if name in missing:
             continue
         if each.budget.trials:
@@ -314,7 +314,7 @@ def run_chapter(name, edition, load, folder, monkeypatch):
     load: (main study, experiment) -> StudyRecords or None.
     """
     monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
-    monkeypatch.setattr(experiments, "load", load)
+    monkeypatch.setattr(experiments, "load_experiment", load)
     monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
     scope = {}
     for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:

@@ -226,7 +226,7 @@ MUTATIONS = (
     Mutation(
         "changed-number-passes",
         "dmlrc/records/files.py",
-        "if _SEAL in told and told[_SEAL] != _checksum(contents):",
+        "if _SEAL in sealed and sealed[_SEAL] != _checksum(contents):",
         "if _SEAL in told and not told[_SEAL]:",
         "a number that was changed by hand in a record counts as a result",
         ("tests/test_damage.py", "-k", "trial"),
@@ -460,8 +460,8 @@ MUTATIONS = (
     Mutation(
         "another-loss-in-the-workers",
         "dmlrc/executors/__init__.py",
-        "return bool(file) and not any(",
-        "return bool(file) and False and not any(",
+        "and paths.is_own(file)",
+        "and not paths.is_own(file)",
         "with two workers the file on the disk trains, not what was imported",
         ("tests/test_same_numbers.py", "-k", "edited_since"),
     ),

@@ -62,9 +62,9 @@ def test_a_file_that_only_imports_losses(tmp_path):
     file = tmp_path / "theirs.py"
     file.write_text("from torch.nn import TripletMarginLoss, CrossEntropyLoss\n")
     with pytest.raises(UsageError, match=r"only imports TripletMarginLoss, CrossEntropyLoss, .*add methods = "):
-        comparison.read(file)
+        comparison.read_methods(file)
     file.write_text("from torch.nn import TripletMarginLoss\n\n\ndef mine(x, y):\n    return x.sum()\n")
-    assert [each.name for each in comparison.read(file)] == ["mine"]
+    assert [each.name for each in comparison.read_methods(file)] == ["mine"]
 
 
 def test_damaged_images_are_named_all_at_once(tmp_path):

@@ -64,9 +64,9 @@ def test_the_seconds_of_a_step_are_shares_of_an_epoch():
 
     device = torch.device("cpu")
     rows = dict(steps.rows(timed, device, names=("contrastive", "normalized_softmax", "multi_similarity_miner")))
-    assert [row() for row in rows.values()] == [(pytest.approx(0.01), pytest.approx(0.01))] * 3
-    assert len(called) == 3
-    assert len(dict(steps.rows(timed, device))) == 14  # every method of the Reality Check has its peer
+    assert [row() for row in rows.values()] == [(pytest.approx(0.01), pytest.approx(0.01))] * 6
+    assert len(called) == 6
+    assert len(dict(steps.rows(timed, device))) == 2 * 14  # every method of the Reality Check, with either loss
 
 
 def test_a_network_is_timed_with_the_products_of_its_convolutions():

@@ -52,9 +52,9 @@ def file(tmp_path):
 
 def enter(file):
     """The name of an entry of the loss in a file, run and written."""
-    [method] = comparison.read(file)
-    study = board.comparison_of(BASE, method)
-    comparison.run(study, BASE, [method])
+    [method] = comparison.read_methods(file)
+    study = board.entry_study(BASE, method)
+    comparison.run_comparison(study, BASE, [method])
     board.submit(study, method, file)
     return study.name
 
@@ -84,7 +84,7 @@ def test_an_entry_stands_beside_the_methods_with_a_rank(name):
     assert name == f"{BASE.name}/board/mine"
     assert board.entries() == board.entries(BASE.name) == [name]
     assert board.entries("grocery-quick") == []
-    found = board.load(BASE.name)
+    found = board.load_board(BASE.name)
     assert set(found.trials["method"]) == {"contrastive", "triplet", "mine"}
     assert found.meta["budget"] == records.load(BASE.name).meta["budget"]
     assert re.search(r"^\d \(1-3\) +mine ", "\n".join(ranking.lines(found)), re.M)
@@ -93,10 +93,10 @@ def test_an_entry_stands_beside_the_methods_with_a_rank(name):
 def test_units_are_drawn_and_run_again(name):
     ran = []
     board.run_unit = lambda unit: ran.append(unit) or made_up_unit(unit)
-    lines = list(board.check(name, 4, seed=1))
+    lines = list(board.check_board(name, 4, seed=1))
     assert len(lines) == len({(unit.kind, unit.number) for unit in ran}) == 4
     assert all(re.search(r"mine (trial|rerun) \d: (\d+\.\d\d %) on record, \2 again$", line) for line in lines)
-    others = {tuple(line for line in board.check(name, 2)) for _ in range(9)}
+    others = {tuple(line for line in board.check_board(name, 2)) for _ in range(9)}
     assert len(others) > 1  # nobody knows which
 
 
@@ -113,13 +113,13 @@ def test_a_score_that_does_not_come_again_is_refused(name, monkeypatch):
         return unit
 
     monkeypatch.setattr(board, "run_unit", better_by(0.9 * board.TOLERANCE))
-    assert len(list(board.check(name, 5))) == 5
+    assert len(list(board.check_board(name, 5))) == 5
     monkeypatch.setattr(board, "run_unit", better_by(1.1 * board.TOLERANCE))
     with pytest.raises(DmlrcError, match=r"mine trial 0 has [\d.]+ % on record, and run again [\d.]+ %"):
-        list(board.check(name, 5))
+        list(board.check_board(name, 5))
     monkeypatch.setattr(board, "run_unit", lambda asked: made_up_unit(asked) | {"state": "diverged"})
     with pytest.raises(DmlrcError, match="and run again no result"):
-        list(board.check(name))
+        list(board.check_board(name))
 
 
 def change_frames(name, **changes):
@@ -139,13 +139,13 @@ def test_hyperparameters_that_no_search_proposes_are_refused(name):
         name, **dict.fromkeys(("trials", "reruns"), lambda of: of.assign(params=[{"margin": 0.123}] * len(of)))
     )
     with pytest.raises(DmlrcError, match=r"trial 0 took \{'margin': 0.123\}, where the search proposes"):
-        list(board.check(name))
+        list(board.check_board(name))
 
 
 def test_a_score_of_zero_is_a_score(name):
     change_frames(name, trials=lambda trials: trials.replace({"value": {trials["value"].min(): 0.0}}))
     with pytest.raises(DmlrcError, match=r"trial \d has 0.00 % on record, and run again [1-9]"):
-        list(board.check(name, 5))
+        list(board.check_board(name, 5))
 
 
 def test_an_entry_without_all_of_its_units_is_refused(name):
@@ -158,13 +158,13 @@ def test_another_file_than_that_of_the_loss_is_refused(name):
     source = paths.committed(name) / "my_loss.py"
     source.write_text(SOURCE.replace("* margin", "* margin * 2"))
     with pytest.raises(DmlrcError, match="its file is not the loss that was trained"):
-        list(board.check(name))
+        list(board.check_board(name))
     source.write_text(SOURCE.replace("mine", "other"))
     with pytest.raises(DmlrcError, match="defines no method 'mine'"):
-        list(board.check(name))
+        list(board.check_board(name))
     source.unlink()
     with pytest.raises(DmlrcError, match="holds 0 files of Python"):
-        list(board.check(name))
+        list(board.check_board(name))
 
 
 def refuse(file):
@@ -191,22 +191,22 @@ def test_an_entry_that_is_refused_leaves_the_earlier_one(name, file):
 
 
 def test_only_data_that_everybody_has_has_a_board(file):
-    [method] = comparison.read(file)
+    [method] = comparison.read_methods(file)
     with pytest.raises(UsageError, match="the data of cars196crops-frozen does not come with the package"):
-        board.comparison_of(studies.get("cars196crops-frozen"), method)
+        board.entry_study(studies.get("cars196crops-frozen"), method)
     assert method.space == {"margin": Float(0, 1)}
 
 
 def test_without_the_study_there_is_nothing_to_stand_beside():
     with pytest.raises(MissingDataError, match="dmlrc study run glyphs-smoke"):
-        board.load(BASE.name)
+        board.load_board(BASE.name)
     with pytest.raises(UsageError, match="entry"):
-        list(board.check("glyphs-smoke/board/none"))
+        list(board.check_board("glyphs-smoke/board/none"))
 
 
 def test_the_workflow_checks_what_was_submitted(file, monkeypatch, call):
     """From the file of a loss to the table, by the commands that the workflow of pull requests runs."""
-    monkeypatch.setattr("dmlrc.preflight.check", lambda *_: [])
+    monkeypatch.setattr("dmlrc.preflight.check_method", lambda *_: [])
     monkeypatch.setattr("dmlrc.report.compare.page.write", lambda *_: "page")
     code, _, error = call("compare", str(file), "--study", BASE.name, "--trials", "2", "--submit")
     assert (code, "--submit takes a file with one loss" in error) == (2, True)

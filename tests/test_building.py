@@ -104,4 +104,4 @@ def test_a_cell_of_a_notebook_is_named_as_its_author_knows_it(file, named):
     exec(code, space := {})
     with pytest.raises(ValueError, match="no") as raised:
         space["loss"](None, None)
-    assert building.told(raised.value) == f", line 2 of {named}: ValueError: no"
+    assert building.cause(raised.value) == f", line 2 of {named}: ValueError: no"

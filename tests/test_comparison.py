@@ -41,7 +41,7 @@ def exported(tmp_path_factory):
         patch.setenv("DMLRC_CACHE", str(home / "cache"))
         patch.setattr(run, "run_unit", made_up_unit)
         run.run(BASE)
-        records.export("base", complete=True)
+        records.export_records("base", complete=True)
     return home / "results" / "base"
 
 
@@ -58,9 +58,9 @@ def best_of(trials, method, count):
 def test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up):
     before = {path.name: path.read_bytes() for path in committed.iterdir()}
     whole = records.load("base")
-    wanted = comparison.of(BASE, trials=2, reruns=2)
-    comparison.run(wanted, BASE, [MINE])
-    found = comparison.load(wanted, [MINE])
+    wanted = comparison.comparison_study(BASE, trials=2, reruns=2)
+    comparison.run_comparison(wanted, BASE, [MINE])
+    found = comparison.load_comparison(wanted, [MINE])
     assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 2)
     assert found.reruns.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 2)
     again = 0
@@ -80,15 +80,18 @@ def test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up):
 
 
 def test_it_goes_on_from_where_it_was_and_to_a_larger_budget(committed, made_up):
-    small, large = comparison.of(BASE, trials=2, reruns=1), comparison.of(BASE, trials=4, reruns=2)
-    comparison.run(small, BASE, [MINE])
+    small, large = (
+        comparison.comparison_study(BASE, trials=2, reruns=1),
+        comparison.comparison_study(BASE, trials=4, reruns=2),
+    )
+    comparison.run_comparison(small, BASE, [MINE])
     made_up.clear()
-    comparison.run(small, BASE, [MINE])
+    comparison.run_comparison(small, BASE, [MINE])
     assert made_up == []
-    comparison.run(large, BASE, [MINE])
+    comparison.run_comparison(large, BASE, [MINE])
     assert [each.number for each in made_up if each.kind == "trial"] == [2, 3]
-    assert set(comparison.load(large, [MINE]).trials.groupby("method").size()) == {4}
-    assert set(comparison.load(small, [MINE]).trials.groupby("method").size()) == {2}
+    assert set(comparison.load_comparison(large, [MINE]).trials.groupby("method").size()) == {4}
+    assert set(comparison.load_comparison(small, [MINE]).trials.groupby("method").size()) == {2}
 
 
 def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made_up):
@@ -102,47 +105,47 @@ def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made
 
 
 def test_a_comparison_that_cuts_nothing_says_so(committed, made_up):
-    more = comparison.of(BASE, reruns=5)
-    comparison.run(more, BASE, [MINE])
-    assert comparison.load(more, [MINE]).meta["first_of"] is None
+    more = comparison.comparison_study(BASE, reruns=5)
+    comparison.run_comparison(more, BASE, [MINE])
+    assert comparison.load_comparison(more, [MINE]).meta["first_of"] is None
 
 
 def test_at_the_studys_own_budget_nothing_of_it_is_run_again_and_nothing_of_mine_stands_in_it(committed, made_up):
-    wanted = comparison.of(BASE)
-    assert wanted == comparison.of(BASE, trials=6, reruns=3, repetitions=1)
-    comparison.run(wanted, BASE, [MINE])
+    wanted = comparison.comparison_study(BASE)
+    assert wanted == comparison.comparison_study(BASE, trials=6, reruns=3, repetitions=1)
+    comparison.run_comparison(wanted, BASE, [MINE])
     assert all(each.method == MINE for each in made_up)
-    found = comparison.load(wanted, [MINE])
+    found = comparison.load_comparison(wanted, [MINE])
     assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 6)
     assert found.meta["first_of"] is None
     assert "mine" not in set(records.load("base").trials["method"])
 
 
 def test_another_loss_beside_mine_changes_nothing_of_its_comparison(committed):
-    wanted = comparison.of(BASE)
-    comparison.run(wanted, BASE, [MINE])
-    before = comparison.load(wanted, [MINE])
-    comparison.run(wanted, BASE, [replace(MINE, name="other")])
-    after = comparison.load(wanted, [MINE])
+    wanted = comparison.comparison_study(BASE)
+    comparison.run_comparison(wanted, BASE, [MINE])
+    before = comparison.load_comparison(wanted, [MINE])
+    comparison.run_comparison(wanted, BASE, [replace(MINE, name="other")])
+    after = comparison.load_comparison(wanted, [MINE])
     for name in records.FRAMES:
         pd.testing.assert_frame_equal(getattr(before, name), getattr(after, name))
 
 
 def test_a_comparison_moves_no_rank_of_its_study(committed):
     before = ranking.lines(records.load("base"))
-    for wanted in (comparison.of(BASE, trials=2, reruns=2), comparison.of(BASE)):
-        comparison.run(wanted, BASE, [MINE])
+    for wanted in (comparison.comparison_study(BASE, trials=2, reruns=2), comparison.comparison_study(BASE)):
+        comparison.run_comparison(wanted, BASE, [MINE])
         assert ranking.lines(records.load("base")) == before
 
 
 def test_what_was_compared_before_at_another_budget_changes_no_number(committed):
     """With --trials and then without, or the other way round."""
-    whole, small = comparison.of(BASE), comparison.of(BASE, trials=2, reruns=2)
+    whole, small = comparison.comparison_study(BASE), comparison.comparison_study(BASE, trials=2, reruns=2)
     found = {}
     for first, second in ((whole, small), (small, whole)):
         for wanted in (first, second):
-            comparison.run(wanted, BASE, [MINE])
-            found[first is wanted, wanted is whole] = comparison.load(wanted, [MINE])
+            comparison.run_comparison(wanted, BASE, [MINE])
+            found[first is wanted, wanted is whole] = comparison.load_comparison(wanted, [MINE])
         comparison.remove("base-compare")
     for is_whole in (True, False):
         alone, after = found[True, is_whole], found[False, is_whole]
@@ -165,7 +168,7 @@ def test_comparisons_are_listed_and_removed(committed, call, capsys):
 
     assert command("--list") == (0, "no comparison was made here: `dmlrc compare my_loss.py` makes one\n")
     before = records.load("base")
-    comparison.run(comparison.of(BASE, trials=2, reruns=1), BASE, [MINE])
+    comparison.run_comparison(comparison.comparison_study(BASE, trials=2, reruns=1), BASE, [MINE])
     capsys.readouterr()
     code, told = command("--list")
     assert code == 0
@@ -184,15 +187,15 @@ def test_comparisons_are_listed_and_removed(committed, call, capsys):
 
 
 def test_methods_without_records_are_run_in_the_study_where_the_budget_is_its_own(made_up):
-    comparison.run(comparison.of(BASE), BASE, [MINE])
+    comparison.run_comparison(comparison.comparison_study(BASE), BASE, [MINE])
     assert set(records.load("base").trials["method"]) == {method.name for method in METHODS}
     assert set(records.load("base-compare").trials["method"]) == {"mine"}
 
 
 def test_more_searches_of_mine_than_of_theirs(committed, made_up):
-    wanted = comparison.of(BASE, trials=2, reruns=2, repetitions=3)
-    comparison.run(wanted, BASE, [MINE])
-    found = comparison.load(wanted, [MINE])
+    wanted = comparison.comparison_study(BASE, trials=2, reruns=2, repetitions=3)
+    comparison.run_comparison(wanted, BASE, [MINE])
+    found = comparison.load_comparison(wanted, [MINE])
     assert found.searches == 3
     assert found.trials.groupby("method")["repetition"].nunique().to_dict() == {
         **{method.name: 1 for method in METHODS},
@@ -211,7 +214,7 @@ def test_a_method_of_ones_own_may_change_the_protocol(committed, made_up):
         "other": 2,
     }
     assert found.meta["changes"] == {"other": {"folds": 2}}
-    records.export("base", complete=True)
+    records.export_records("base", complete=True)
     shutil.rmtree(paths.runs())
     assert "other" in set(records.load("base").trials["method"])
 
@@ -224,34 +227,34 @@ def test_parts_of_a_method_that_name_nothing_are_refused(part, given):
 
 def test_a_setting_that_no_protocol_has_is_named():
     with pytest.raises(UsageError, match="unknown setting of a protocol 'fold': did you mean 'folds'"):
-        preflight.check(replace(MINE, changes={"fold": 2}), BASE)
+        preflight.check_method(replace(MINE, changes={"fold": 2}), BASE)
 
 
 def test_more_trials_than_theirs_are_refused():
     with pytest.raises(UsageError, match="have 6 trials each: take no more"):
-        comparison.of(BASE, trials=7)
+        comparison.comparison_study(BASE, trials=7)
 
 
 @pytest.mark.parametrize(("name", "number"), [("trials", 0), ("reruns", -1), ("repetitions", 2.5), ("trials", "many")])
 def test_a_budget_is_made_of_positive_whole_numbers(name, number):
     with pytest.raises(UsageError, match=f"{name} must be a positive whole number, not {number!r}"):
-        comparison.of(BASE, **{name: number})
+        comparison.comparison_study(BASE, **{name: number})
 
 
 @pytest.mark.parametrize("changes", [{"kind": "rates"}, {"budget": replace(BASE.budget, trials=0)}])
 def test_what_is_no_table_of_searched_methods_has_nothing_to_compare_with(changes):
     with pytest.raises(UsageError, match="is no table of searched methods: name one of `dmlrc study list`"):
-        comparison.of(replace(BASE, **changes))
+        comparison.comparison_study(replace(BASE, **changes))
 
 
 def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(capsys):
-    wanted = comparison.of(BASE, trials=1, reruns=1)
-    comparison.run(wanted, BASE, [MINE])
+    wanted = comparison.comparison_study(BASE, trials=1, reruns=1)
+    comparison.run_comparison(wanted, BASE, [MINE])
     assert (
         "base has no records here: its 3 methods are run too, with as many trials (1) and reruns (1)"
         in capsys.readouterr().err
     )
-    found = comparison.load(wanted, [MINE])
+    found = comparison.load_comparison(wanted, [MINE])
     assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 1)
     assert plan.progress(BASE)[0] == 0
 
@@ -261,25 +264,25 @@ def test_methods_with_fewer_trials_are_left_out_and_named(made_up, capsys):
     run.run(BASE, methods=METHODS[:1])
     capsys.readouterr()
     made_up.clear()
-    wanted = comparison.of(BASE, trials=2, reruns=1)
-    comparison.run(wanted, BASE, [MINE])
+    wanted = comparison.comparison_study(BASE, trials=2, reruns=1)
+    comparison.run_comparison(wanted, BASE, [MINE])
     assert "no 2 trials of arcface, triplet" in capsys.readouterr().err
-    found = comparison.load(wanted, [MINE])
+    found = comparison.load_comparison(wanted, [MINE])
     assert set(found.reruns["method"]) >= {"contrastive", "mine"}
     assert {unit.method.name for unit in made_up if unit.method} <= {"contrastive", "mine"}
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_runs(made_up):
     with pytest.raises(UsageError, match="give yours another name"):
-        comparison.run(comparison.of(BASE), BASE, [replace(MINE, name="soft_triple")])
+        comparison.run_comparison(comparison.comparison_study(BASE), BASE, [replace(MINE, name="soft_triple")])
     assert made_up == []
 
 
 def test_an_edited_loss_is_searched_again_in_a_comparison_too(committed, capsys):
-    wanted = comparison.of(BASE, trials=2, reruns=1)
-    comparison.run(wanted, BASE, [MINE])
+    wanted = comparison.comparison_study(BASE, trials=2, reruns=1)
+    comparison.run_comparison(wanted, BASE, [MINE])
     other = replace(MINE, loss=lambda embeddings, labels, margin: -embeddings.sum() * margin)
-    comparison.run(wanted, BASE, [other])
+    comparison.run_comparison(wanted, BASE, [other])
     assert "base-compare: method 'mine' has changed" in capsys.readouterr().err
 
 
@@ -304,7 +307,7 @@ def mine(embeddings, labels, margin=0.5):
 )
 def test_what_a_file_defines(tmp_path, text, names):
     (tmp_path / "my loss.py").write_text(text)
-    found = comparison.read(tmp_path / "my loss.py")
+    found = comparison.read_methods(tmp_path / "my loss.py")
     assert [each.name for each in found] == names
     if text == SOURCE:
         assert found[0].space == {"margin": Float(0, 1)}
@@ -329,7 +332,7 @@ def test_a_file_without_a_loss_is_refused_in_one_sentence(tmp_path, text, says):
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
     with pytest.raises(UsageError, match=says) as refused:
-        comparison.read(tmp_path / "mine.py")
+        comparison.read_methods(tmp_path / "mine.py")
     assert "\n" not in str(refused.value)
 
 
@@ -355,7 +358,7 @@ methods = [Method("mine", loss)]
 def test_a_dataclass_with_late_annotations_is_read_and_sent_by_value(tmp_path):
     """Another process, which does not have the file, computes with it."""
     (tmp_path / "mine.py").write_text(DATACLASS)
-    (method,) = comparison.read(tmp_path / "mine.py")
+    (method,) = comparison.read_methods(tmp_path / "mine.py")
     assert "file_mine" not in sys.modules
     sent = cloudpickle.dumps(method.loss)
     (tmp_path / "mine.py").unlink()
@@ -367,11 +370,11 @@ def test_a_dataclass_with_late_annotations_is_read_and_sent_by_value(tmp_path):
 def test_a_file_finds_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_mine.py").write_text("HALF = 0.5")
     (tmp_path / "mine.py").write_text("import beside_mine\ndef loss(e, l):\n    return e.sum() * beside_mine.HALF")
-    assert [each.name for each in comparison.read(tmp_path / "mine.py")] == ["loss"]
+    assert [each.name for each in comparison.read_methods(tmp_path / "mine.py")] == ["loss"]
 
 
 def test_the_kind_of_a_comparison_is_no_methods_table():
-    wanted = comparison.of(BASE, trials=2)
+    wanted = comparison.comparison_study(BASE, trials=2)
     assert isinstance(wanted, Study)
     assert (wanted.name, wanted.parent, wanted.kind) == ("base-compare", "base", "comparison")
 
@@ -381,5 +384,5 @@ def test_the_pages_show_a_file_that_is_read_and_sound(tmp_path, shown_in):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / shown_in).read_text(encoding="utf-8"), re.DOTALL)
     (shown,) = [block for block in blocks if "def my_loss" in block]
     (tmp_path / "my_loss.py").write_text(shown)
-    (method,) = comparison.read(tmp_path / "my_loss.py")
-    assert preflight.check(method, BASE) == []
+    (method,) = comparison.read_methods(tmp_path / "my_loss.py")
+    assert preflight.check_method(method, BASE) == []

@@ -28,7 +28,7 @@ def sound(tmp_path_factory):
         patch.setattr(run, "run_unit", made_up_unit)
         for study in (SMOKE, replace(SMOKE, name="glyphs-other", seed=1)):
             run.run(study, [study.method(name) for name in METHODS])
-            records.export(study.name, complete=False)
+            records.export_records(study.name, complete=False)
     return home
 
 
@@ -226,7 +226,7 @@ def test_damaged_tables_of_a_study_that_is_whole_stop_its_run(sound, home):
     whole = replace(SMOKE, methods=tuple(map(SMOKE.method, METHODS)))
     folder = shutil.copytree(sound / "results", home / "results") / SMOKE.name
     records.write_sealed(folder / "meta.json", without_checksum(folder / "meta.json") | {"complete": True})
-    assert plan.is_published_whole(whole)
+    assert plan.is_published_as_today(whole)
     for damage in (cut, table(lambda frame: frame.drop(columns="method")), TABLE_FILES["a folder"]):
         shutil.copy(sound / "results" / SMOKE.name / "trials.parquet", folder / "trials.parquet")
         damage(folder / "trials.parquet")
@@ -243,7 +243,7 @@ def test_what_was_chosen_is_recorded_and_nothing_else_passes(home, monkeypatch):
     found = records.load(SMOKE.name)
     assert all(mine.misfit(params) is None for params in found.trials["params"])
     assert found.reruns["params"].tolist() == [search.best(found.trials.to_dict("records"))["params"]] * 2
-    records.export(SMOKE.name, complete=False)
+    records.export_records(SMOKE.name, complete=False)
     file = home / "runs" / SMOKE.name / "mine" / "0-trial-000.json"
     told = without_checksum(file)
     assert told["space"] == {"distance": {"choices": ["cosine", "dot"]}, "size": {"choices": [1, 8]}}

@@ -152,7 +152,7 @@ def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
 @pytest.mark.parametrize("committed", [False, True])
 def test_csv_holds_every_frame(units, home, committed):
     if committed:
-        records.export("glyphs-smoke", complete=True)
+        records.export_records("glyphs-smoke", complete=True)
         shutil.rmtree(paths.runs())
     assert call("--csv", home / "tables").strip() == str(home / "tables")
     found = records.load("glyphs-smoke")

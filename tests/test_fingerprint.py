@@ -52,7 +52,7 @@ class Loss(Base):
 def of(source, name="loss", **changes):
     scope = {"__name__": "__main__"}
     exec(source, scope)
-    return fingerprint.of(Method("mine", scope[name], **changes))
+    return fingerprint.fingerprint_of(Method("mine", scope[name], **changes))
 
 
 @pytest.mark.parametrize("name", ["loss", "Loss"])
@@ -110,7 +110,7 @@ def test_closures_partials_bound_methods_and_decorators_are_seen_through():
         lambda power: functools.partial(made, torch.full((2,), power)),
         lambda power: functools.partial(made, np.full(2, power)),
     ):
-        one, same, other = (fingerprint.of(Method("mine", make(power))) for power in (1.0, 1.0, 2.0))
+        one, same, other = (fingerprint.fingerprint_of(Method("mine", make(power))) for power in (1.0, 1.0, 2.0))
         assert one == same
         assert fingerprint.differences(one, other) == ["the source of its loss"]
 
@@ -165,7 +165,7 @@ def test_every_file_that_a_loss_imports_belongs_to_it(way, tmp_path, monkeypatch
             del sys.modules[name]
         importlib.invalidate_caches()
         importlib.import_module("pack.margins")
-        told.append(fingerprint.of(Method("mine", importlib.import_module("mine").loss)))
+        told.append(fingerprint.fingerprint_of(Method("mine", importlib.import_module("mine").loss)))
     assert told[0] == told[1]
     assert fingerprint.differences(told[1], told[2]) == ["the source of its loss"]
 
@@ -193,15 +193,19 @@ def test_what_a_loss_holds_is_the_same_each_time(make):
         return functools.partial(lambda e, y, value: e.sum(), value=value)
 
     value = make()
-    told = fingerprint.of(Method("mine", loss_with(value)))
+    told = fingerprint.fingerprint_of(Method("mine", loss_with(value)))
     if hasattr(value, "initial_seed"):
         torch.rand(3, generator=value)
-    assert fingerprint.of(Method("mine", loss_with(value))) == told == fingerprint.of(Method("mine", loss_with(make())))
-    assert fingerprint.of(Method("mine", loss_with(Slotted(0.6)))) != told
+    assert (
+        fingerprint.fingerprint_of(Method("mine", loss_with(value)))
+        == told
+        == fingerprint.fingerprint_of(Method("mine", loss_with(make())))
+    )
+    assert fingerprint.fingerprint_of(Method("mine", loss_with(Slotted(0.6)))) != told
 
 
 def test_a_loss_of_a_package_is_known_by_its_version(monkeypatch):
-    told = fingerprint.of(Method("pml", pml.InstanceLoss, {"gamma": Float(1, 2)}))
+    told = fingerprint.fingerprint_of(Method("pml", pml.InstanceLoss, {"gamma": Float(1, 2)}))
     assert told["loss"] == "pytorch_metric_learning.losses.instance_loss.InstanceLoss"
     assert list(told["packages"]) == ["pytorch-metric-learning"]
     assert "python" not in told
@@ -214,18 +218,18 @@ def test_a_loss_of_a_package_is_known_by_its_version(monkeypatch):
 
 def test_the_librarys_own_losses_are_names_whatever_their_code():
     for loss in ("contrastive", losses.REGISTRY["contrastive"]):
-        told = fingerprint.of(Method("mine", loss))
+        told = fingerprint.fingerprint_of(Method("mine", loss))
         assert told["loss"] in ("contrastive", "dmlrc.losses.contrastive.Contrastive")
         assert fingerprint.is_of_library(told)
         assert fingerprint.differences(None, told) == []
     assert fingerprint.differences(None, of(SOURCE)) != []
     for each in studies.STUDIES.values():
-        assert all(fingerprint.is_of_library(fingerprint.of(method)) for method in each.methods)
+        assert all(fingerprint.is_of_library(fingerprint.fingerprint_of(method)) for method in each.methods)
 
 
 def test_spaces_settings_batches_and_changes_are_named_with_both_values():
     method = Method("mine", "triplet", {"margin": Float(0, 1), "k": Int(1, 5)}, {"beta": 1.2})
-    told = fingerprint.of(method)
+    told = fingerprint.fingerprint_of(method)
     for changes, says in (
         ({"space": {"margin": Float(0.5, 1), "k": Int(1, 5)}}, "its search space (margin 0 to 1 -> 0.5 to 1)"),
         ({"space": {"margin": Float(0, 1)}}, "its search space (k 1 to 5 -> none)"),
@@ -235,9 +239,9 @@ def test_spaces_settings_batches_and_changes_are_named_with_both_values():
         ({"weight_decay": 0.0}, "its training (weight_decay none -> 0.0)"),
         ({"changes": {"embedding_dim": 64}}, "what it changes of the protocol (embedding_dim none -> 64)"),
     ):
-        assert fingerprint.differences(told, fingerprint.of(replace(method, **changes))) == [says]
+        assert fingerprint.differences(told, fingerprint.fingerprint_of(replace(method, **changes))) == [says]
     alike = replace(method, name="other", label="Other", year=2000, reference="nobody2000", row="other")
-    assert fingerprint.of(alike) == told
+    assert fingerprint.fingerprint_of(alike) == told
     older = json.loads(json.dumps(told))
     older["batches"].pop("sampler")  # a field that is younger than the record
     assert fingerprint.differences(older, told) == []
@@ -247,7 +251,7 @@ def test_it_is_the_same_in_another_process():
     code = (
         "from dmlrc.records import fingerprint; from dmlrc.methods import Method\n"
         "def loss(e, l):\n    return sum(x in {'a', 'b', 'c'} for x in 'abc') * (lambda y: y)(e).sum()\n"
-        "print(fingerprint.of(Method('mine', loss)))"
+        "print(fingerprint.fingerprint_of(Method('mine', loss)))"
     )
     told = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(3)}
     assert len(told) == 1
@@ -257,15 +261,15 @@ def test_it_is_the_same_in_another_process():
 def test_another_python_is_named_where_the_code_is_ones_own():
     told = of(SOURCE)
     assert fingerprint.differences(told | {"python": "3.9"}, told)[0].startswith("Python 3.9 -> ")
-    built_in = fingerprint.of(musgrave2020.METHODS[0])
+    built_in = fingerprint.fingerprint_of(musgrave2020.METHODS[0])
     assert "python" not in built_in
 
 
 def test_a_sampler_of_ones_own_is_known_by_its_code():
     plain = Method("mine", "triplet")
     one, other = (replace(plain, sampler=each) for each in (lambda *_: iter([0]), lambda *_: iter([1])))
-    assert fingerprint.differences(fingerprint.of(one), fingerprint.of(one)) == []
-    (said,) = fingerprint.differences(fingerprint.of(one), fingerprint.of(other))
+    assert fingerprint.differences(fingerprint.fingerprint_of(one), fingerprint.fingerprint_of(one)) == []
+    (said,) = fingerprint.differences(fingerprint.fingerprint_of(one), fingerprint.fingerprint_of(other))
     assert "sampler <lambda>" in said
-    assert fingerprint.differences(fingerprint.of(plain), fingerprint.of(one)) != []
-    assert fingerprint.of(replace(plain, sampler="random"))["batches"]["sampler"] == "random"
+    assert fingerprint.differences(fingerprint.fingerprint_of(plain), fingerprint.fingerprint_of(one)) != []
+    assert fingerprint.fingerprint_of(replace(plain, sampler="random"))["batches"]["sampler"] == "random"

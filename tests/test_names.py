@@ -57,25 +57,25 @@ def test_a_table_and_the_experiments_in_its_folder_have_nothing_in_common(home):
     assert len(records.load(table).trials) == len(alone.trials)
     assert records.recorded_in(paths.runs()) == [table, inner]
     assert records.problems(table) == records.problems(inner) == []
-    records.export(inner, complete=True)
-    records.export(table, complete=True)
-    records.export(table, complete=True)  # in the place of those before
+    records.export_records(inner, complete=True)
+    records.export_records(table, complete=True)
+    records.export_records(table, complete=True)  # in the place of those before
     assert records.recorded_in(paths.results()) == [table, inner]
     for name in (table, inner):
-        assert len(records.committed.committed(name).trials) == len(records.load(name).trials)
+        assert len(records.committed.read_committed(name).trials) == len(records.load(name).trials)
 
 
 def test_what_an_export_that_was_killed_leaves_is_read_as_before(home):
     write_fake_study(study="glyphs-smoke", trials=2)
-    folder = records.export("glyphs-smoke", complete=True)
+    folder = records.export_records("glyphs-smoke", complete=True)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / paths.BEFORE).mkdir()
     for name, content in before.items():
         (folder / paths.BEFORE / name).write_bytes(content)
     (folder / "scores.parquet").write_bytes(b"half of the new")
-    assert len(records.committed.committed("glyphs-smoke").trials) == len(records.load("glyphs-smoke").trials)
+    assert len(records.committed.read_committed("glyphs-smoke").trials) == len(records.load("glyphs-smoke").trials)
     assert records.recorded_in(paths.results()) == ["glyphs-smoke"]
-    records.export("glyphs-smoke", complete=True)
+    records.export_records("glyphs-smoke", complete=True)
     assert {path.name for path in folder.iterdir()} == before.keys()
     assert records.committed.read_parquet(folder, "glyphs-smoke").name == "glyphs-smoke"
 

@@ -324,23 +324,23 @@ def test_sweeps_vary_one_thing_and_say_so_in_the_name():
 
 
 def test_experiments_stand_around_their_methods_table():
-    found = experiments.of("first-runs/grocery-frozen")
+    found = experiments.experiments_around("first-runs/grocery-frozen")
     assert found["roth2020/samplers"].name == "first-runs/grocery-frozen/roth2020/samplers"
     assert {each.dataset for each in found.values()} == {"grocery"}
     assert {each.protocol.trunk for each in found.values()} == {"squeezenet1_0"}
     assert found["oi2021/random"].class_order == "random"
     assert not any("rate" in name for name in found)
-    assert experiments.of("cub200-musgrave2020")["roth2020"] is studies.get("cub200-roth2020")
-    assert "roth2020" not in experiments.of("cub200-roth2020")
-    assert set(experiments.of("glyphs-quick")) == set(found) - {"projections"}  # of frozen trunks alone
-    assert {each.dataset for name, each in experiments.of("glyphs-quick").items() if name != "after2019"} == {
-        "glyphs-small"
-    }
+    assert experiments.experiments_around("cub200-musgrave2020")["roth2020"] is studies.get("cub200-roth2020")
+    assert "roth2020" not in experiments.experiments_around("cub200-roth2020")
+    assert set(experiments.experiments_around("glyphs-quick")) == set(found) - {"projections"}  # of frozen trunks alone
+    assert {
+        each.dataset for name, each in experiments.experiments_around("glyphs-quick").items() if name != "after2019"
+    } == {"glyphs-small"}
 
 
 def test_experiments_on_features_leave_out_what_wants_images():
-    found = experiments.of("grocery-quick")
-    left_out = set(experiments.of("glyphs-quick")) - set(found)
+    found = experiments.experiments_around("grocery-quick")
+    left_out = set(experiments.experiments_around("glyphs-quick")) - set(found)
     assert left_out == {"roth2020/trunks", "roth2020/preprocessing"}
     assert [each.level for each in found["trunks"].methods] == ["imagenet", "projection"]
     for each in found.values():
@@ -352,11 +352,11 @@ def test_experiments_on_features_leave_out_what_wants_images():
 @pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021/random", "fehervari2019"])
 def test_an_experiment_runs_and_is_read_back(name, tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path))
-    assert experiments.load("glyphs-smoke", name) is None
-    whole = experiments.of("glyphs-smoke")[name]  # the first, and those with a protocol of their own
+    assert experiments.load_experiment("glyphs-smoke", name) is None
+    whole = experiments.experiments_around("glyphs-smoke")[name]  # the first, and those with a protocol of their own
     some = [each for place, each in enumerate(whole.methods) if place < 1 or each.changes]
     run.run(whole, some)
-    found = experiments.load("glyphs-smoke", name)
+    found = experiments.load_experiment("glyphs-smoke", name)
     assert (found.runs["state"] == "complete").all()
     assert set(found.scores["method"]) - {"pretrained"} == {each.name for each in some}
     if name == "trunks":
@@ -555,4 +555,4 @@ def test_a_part_of_an_experiment_counts_only_where_it_is_being_run(is_whole, is_
     part = SimpleNamespace(runs=[1], meta={"complete": is_whole})
     monkeypatch.setattr(experiments.records, "find", lambda name: part)
     monkeypatch.setattr(experiments.records, "is_begun", lambda name: is_made_here)
-    assert experiments.load("glyphs-smoke", "oi2021") is (part if is_whole or is_made_here else None)
+    assert experiments.load_experiment("glyphs-smoke", "oi2021") is (part if is_whole or is_made_here else None)

@@ -31,8 +31,8 @@ class Weighted(torch.nn.Module):
 
 
 def test_a_sound_loss_needs_no_word():
-    assert preflight.check(Method("mine", good, {"margin": Float(0, 1)}), STUDY) == []
-    assert preflight.check(Method("mine", good), STUDY) == []
+    assert preflight.check_method(Method("mine", good, {"margin": Float(0, 1)}), STUDY) == []
+    assert preflight.check_method(Method("mine", good), STUDY) == []
 
 
 def fails(embeddings, labels):
@@ -61,7 +61,7 @@ LINE = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 
 )
 def test_what_cannot_train_is_refused(loss, says):
     with pytest.raises(UsageError, match=says) as refused:
-        preflight.check(Method("mine", loss), STUDY)
+        preflight.check_method(Method("mine", loss), STUDY)
     assert "\n" not in str(refused.value)
 
 
@@ -72,9 +72,9 @@ def test_a_table_that_is_too_small_for_the_classes_that_train_is_refused():
         table = torch.ones(size)
         return Method("mine", lambda embeddings, labels: good(embeddings, labels) * table[labels].mean())
 
-    assert preflight.check(looks_up(70), STUDY) == []
+    assert preflight.check_method(looks_up(70), STUDY) == []
     with pytest.raises(UsageError, match=r"fails on a batch of 8 x 4 .* of test_preflight.py: IndexError"):
-        preflight.check(looks_up(69), STUDY)
+        preflight.check_method(looks_up(69), STUDY)
 
 
 @pytest.mark.parametrize(
@@ -91,29 +91,31 @@ def test_a_table_that_is_too_small_for_the_classes_that_train_is_refused():
 def test_a_loss_that_changes_its_own_file_is_refused(source, what):
     exec(source, scope := {"__name__": "file_mine"})
     with pytest.raises(UsageError, match=f"changes {what} of its own file when it is called.*inside a class"):
-        preflight.check(Method("mine", scope["loss"]), STUDY)
+        preflight.check_method(Method("mine", scope["loss"]), STUDY)
 
 
 def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():
     with pytest.raises(UsageError, match="got an unexpected keyword argument 'margn'"):
-        preflight.check(Method("mine", good, {"margn": Float(0, 1)}), STUDY)
+        preflight.check_method(Method("mine", good, {"margn": Float(0, 1)}), STUDY)
     with pytest.raises(UsageError, match="margn"):
-        preflight.check(Method("mine", Weighted, {"margn": Float(0, 1)}), STUDY)
+        preflight.check_method(Method("mine", Weighted, {"margn": Float(0, 1)}), STUDY)
 
 
 def test_every_choice_is_tried():
     def loss(embeddings, labels, distance):
         return embeddings.sum() * {"cosine": 1.0, "dot": float("nan"), "euclidean": 2.0}[distance]
 
-    (said,) = preflight.check(Method("mine", loss, {"distance": Choice(("cosine", "dot", "euclidean"))}), STUDY)
+    (said,) = preflight.check_method(Method("mine", loss, {"distance": Choice(("cosine", "dot", "euclidean"))}), STUDY)
     assert "infinite at the middle of its space and distance = 'dot'" in said
     with pytest.raises(UsageError, match="KeyError: 'taxi'"):
-        preflight.check(Method("mine", loss, {"distance": Choice(("cosine", "euclidean", "taxi", "cosinus"))}), STUDY)
+        preflight.check_method(
+            Method("mine", loss, {"distance": Choice(("cosine", "euclidean", "taxi", "cosinus"))}), STUDY
+        )
 
 
 def test_what_is_broken_somewhere_is_said():
     root = Method("mine", lambda embeddings, labels, x: embeddings.sum() * torch.tensor(x).log(), {"x": Float(0, 1)})
-    (said,) = preflight.check(root, STUDY)
+    (said,) = preflight.check_method(root, STUDY)
     assert "NaN or infinite at the lower ends of its space" in said
 
 
@@ -127,20 +129,20 @@ def test_what_is_broken_somewhere_is_said():
 )
 def test_a_loss_whose_gradient_is_zero_or_nan_is_refused(loss, says):
     with pytest.raises(UsageError, match=says):
-        preflight.check(Method("mine", loss), STUDY)
+        preflight.check_method(Method("mine", loss), STUDY)
 
 
 def test_a_search_of_nothing_is_said():
-    (said,) = preflight.check(Method("mine", lambda embeddings, labels: embeddings.sum()), SMOKE)
+    (said,) = preflight.check_method(Method("mine", lambda embeddings, labels: embeddings.sum()), SMOKE)
     assert f"its space is empty, so that all {SMOKE.budget.trials} trials of a search are one setting" in said
 
 
 def test_a_rate_of_own_weights_that_is_not_searched_is_said_with_the_usual_range():
-    (said,) = preflight.check(Method("mine", Weighted, classes_per_batch=4), STUDY)
+    (said,) = preflight.check_method(Method("mine", Weighted, classes_per_batch=4), STUDY)
     assert "it has weights of its own" in said
     assert f"stays that of the embedder, {STUDY.protocol.lr:g}" in said
     assert "LOSS_WEIGHTS_LR, from 1e-06 to 1 in logarithms" in said
-    assert preflight.check(Method("mine", Weighted, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)}), STUDY) == []
+    assert preflight.check_method(Method("mine", Weighted, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)}), STUDY) == []
 
 
 def test_it_is_called_at_both_ends_and_in_the_middle(capsys):
@@ -148,7 +150,9 @@ def test_it_is_called_at_both_ends_and_in_the_middle(capsys):
         print(a, b, c)
         return embeddings.sum()
 
-    preflight.check(Method("mine", loss, {"a": Float(0, 2), "b": Float(0.01, 1, log=True), "c": Int(1, 6)}), STUDY)
+    preflight.check_method(
+        Method("mine", loss, {"a": Float(0, 2), "b": Float(0.01, 1, log=True), "c": Int(1, 6)}), STUDY
+    )
     seen = [tuple(map(float, line.split())) for line in capsys.readouterr().out.splitlines()]
     assert [tuple(round(x, 9) for x in each) for each in dict.fromkeys(seen)] == [(0, 0.01, 1), (1, 0.1, 4), (2, 1, 6)]
 
@@ -156,5 +160,5 @@ def test_it_is_called_at_both_ends_and_in_the_middle(capsys):
 @pytest.mark.parametrize("name", ["contrastive", "soft_triple", "lifted_structure"])
 def test_the_losses_of_the_library_pass(name):
     method = Method("mine", name, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)})
-    assert preflight.check(method, STUDY) == []
+    assert preflight.check_method(method, STUDY) == []
     assert name in losses.REGISTRY

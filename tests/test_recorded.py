@@ -34,7 +34,7 @@ def test_records_here(smoke):
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_committed_records(smoke, complete):
-    records.export("glyphs-smoke", complete)
+    records.export_records("glyphs-smoke", complete)
     for path in sorted((paths.runs() / "glyphs-smoke").rglob("*.json")):
         path.unlink()
     assert recorded.count(smoke) == (smoke.units, smoke.units)

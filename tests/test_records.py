@@ -328,7 +328,7 @@ def test_meta_is_merged_by_one_process_at_a_time(home):
 def committed(home):
     """The folder of finished records, as Parquet."""
     write_fake_study()
-    folder = records.export("fake-study", complete=True)
+    folder = records.export_records("fake-study", complete=True)
     shutil.rmtree(paths.runs())
     return folder
 
@@ -522,7 +522,7 @@ def test_records_say_where_and_with_which_torch_each_was_made_beside_older_ones_
     records.write_json(paths.runs() / "fake-study" / "meta.json", meta)
     here = {"device": "a GPU", "torch": "2.16.0"}
     records.write_unit(changed(**here, state="failed", value=None, runs=[]), "fake-study")
-    records.export("fake-study", complete=True)
+    records.export_records("fake-study", complete=True)
     shutil.rmtree(paths.runs())
     trials = records.load("fake-study").trials
     made_again = (trials["method"] == "contrastive") & (trials["trial"] == 0)

@@ -161,11 +161,11 @@ class Records(RuleBasedStateMachine):
     @rule()
     def export(self):
         if self.here:
-            records.export(STUDY.name, complete=False)
+            records.export_records(STUDY.name, complete=False)
             self.committed = self.visible()
         else:
             with pytest.raises(MissingDataError):
-                records.export(STUDY.name, complete=False)
+                records.export_records(STUDY.name, complete=False)
 
     @precondition(lambda self: self.here and self.committed)
     @rule()
@@ -183,7 +183,7 @@ class Records(RuleBasedStateMachine):
             patch.setattr(Path, "rename", renamed)
             patch.setattr(records.committed, "_recover", lambda folder: next(recover)(folder))
             with pytest.raises(Killed):
-                records.export(STUDY.name, complete=False)
+                records.export_records(STUDY.name, complete=False)
 
     @precondition(lambda self: self.here)
     @rule(data=st.data(), damaged=st.booleans())

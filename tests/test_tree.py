@@ -1,13 +1,16 @@
 """What keeps the house small: few modules in its root, budgets of lines, one thing a name, a main path of few files."""
 
 import ast
+import importlib
+import inspect
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from dmlrc import cli, inputs
+from dmlrc import cli, inputs, losses
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlrc"
@@ -24,7 +27,10 @@ def test_the_root_holds_what_is_read_first():
     assert len(modules) <= 16, modules
 
 
-@pytest.mark.parametrize(("part", "most"), [("library", 16_800), ("report", 18_600)])
+SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
+
+
+@pytest.mark.parametrize(("part", "most"), [("library", 16_800 + SECTIONS), ("report", 18_600)])
 def test_a_budget_of_lines_holds(part, most):
     """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""
     of_report = [path for path in FILES if "report" in path.relative_to(PACKAGE).parts]
@@ -56,6 +62,86 @@ def test_a_function_fits_a_screen():
         if isinstance(node, ast.FunctionDef) and body(node) > 40
     }
     assert long == {"report/build.py:execute": long["report/build.py:execute"]}  # the last one that is longer
+
+
+PARTICIPLES = {"told", "found", "said", "made", "each"}
+"""Names that say nothing of what they hold."""
+
+
+def named(tree):
+    """Every name that a module gives: variables, arguments, functions, classes, fields, imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(asname=name):
+                yield name
+            case ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(name=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def test_names_are_nouns():
+    """The report's have some left: they go with the files that are next rewritten there."""
+    of_library = {path: tree for path, tree in TREES.items() if path.parts[0] != "report"}
+    bad = {f"{path}: {name}" for path, tree in of_library.items() for name in PARTICIPLES & set(named(tree))}
+    assert bad == set()
+
+
+PROMISED = {"names": 4, "load": 3}
+"""Names that outside code calls by their folder: losses.names, metrics.names, data.load, models.load, records.load."""
+
+
+def test_a_public_name_is_one_thing():
+    """Of the library; of a report's function `numbers` each chapter has one."""
+    public = [
+        node.name
+        for path, tree in TREES.items()
+        if path.parts[0] != "report"
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name: count for name, count in Counter(public).items() if count > 1} == PROMISED
+
+
+NEITHER_VERB_NOR_NOUN = re.compile(
+    "(what|where|which|how|whether|who|whose|why|when|that|those|these|such|as|of|in|for|if|with|from|to|on|at) ", re.I
+)
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun():
+    """Of the library."""
+    bad = [
+        f"{path}: {text.splitlines()[0]}"
+        for path, tree in TREES.items()
+        if path.parts[0] != "report"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node))
+        if NEITHER_VERB_NOR_NOUN.match(text)
+    ]
+    assert bad == []
+
+
+def documented():
+    """What the API page shows, and the losses that have hyperparameters of their own."""
+    for name in re.findall(r"^\.\. auto(?:function|class):: ([\w.]+)", (ROOT / "book/api.md").read_text(), flags=re.M):
+        module, _, attribute = name.rpartition(".")
+        yield getattr(importlib.import_module(module), attribute)
+    yield from (loss for loss in dict.fromkeys(losses.REGISTRY.values()) if "__init__" in vars(loss))
+
+
+def test_what_is_public_has_the_sections_of_numpydoc():
+    order = ["Parameters", "Returns", "Raises", "Notes", "References"]
+    for value in documented():
+        text = inspect.cleandoc(value.__doc__)
+        sections = re.findall(r"^(\w+)\n-+$", text, flags=re.M)
+        assert sections == [name for name in order if name in sections], value
+        block = re.search(r"^Parameters\n-+\n(.*?)(\n\n(\w+\n-|>>>)|\Z)", text, flags=re.M | re.S)
+        rows = re.findall(r"^([\w*, ]+) : ", block[1] if block else "", flags=re.M)
+        explained = [name for row in rows for name in row.replace("*", "").split(", ")]
+        assert sorted(explained) == sorted(inspect.signature(value).parameters), value
+        assert "References" in sections or not value.__module__.startswith("dmlrc.losses."), value
 
 
 def listed():

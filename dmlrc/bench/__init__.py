@@ -38,14 +38,27 @@ def studies() -> list[str]:
 
 
 def methods(study: str) -> list[str]:
-    """The methods of a study that have something to search."""
+    """List the methods of a study that have something to search.
+
+    Parameters
+    ----------
+    study : one of `studies()`
+    """
     return [method.name for method in catalogue.get(study).methods if method.space]
 
 
 def search_space(study: str, method: str) -> Space:
     """The hyperparameters of a method with their ranges, and whether they are searched in logarithms.
 
-    Raises UsageError for an unknown study or method.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Raises
+    ------
+    UsageError
+        For an unknown study or method.
     """
     return dict(catalogue.get(study).method(method).space)
 
@@ -53,27 +66,45 @@ def search_space(study: str, method: str) -> Space:
 def trials(study: str, method: str) -> pd.DataFrame:
     """The complete trials of all searches of a method: repetition (of the search), trial, params, value, steps.
 
-    Raises UsageError for an unknown study or method, MissingDataError without a trial.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Raises
+    ------
+    UsageError
+        For an unknown study or method.
+    MissingDataError
+        Without a trial.
     """
     search_space(study, method)
-    found = records.load(study).trials
-    found = found[(found["method"] == method) & (found["state"] == "complete")]
-    if found.empty:
+    complete = records.load(study).trials
+    complete = complete[(complete["method"] == method) & (complete["state"] == "complete")]
+    if complete.empty:
         raise MissingDataError(f"no trial of {method} in {study!r} is recorded: `dmlrc study run {study}` makes them")
-    return found.sort_values(_TRIAL, ignore_index=True)[[*_TRIAL, "params", "value", "steps"]]
+    return complete.sort_values(_TRIAL, ignore_index=True)[[*_TRIAL, "params", "value", "steps"]]
 
 
 def curves(study: str, method: str) -> pd.DataFrame:
-    """How good each complete trial was on the way: repetition, trial, step, value, cost.
+    """Course of each complete trial.
 
-    value: the best validation MAP@R up to this step, the mean over the folds; a fold that has stopped keeps its own.
-    cost: the training steps of all folds up to there.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Returns
+    -------
+    repetition, trial, step, value, cost
+        value: the best validation MAP@R up to this step, the mean over the folds; a fold that has stopped keeps its
+        own. cost: the training steps of all folds up to there.
     """
     complete = pd.MultiIndex.from_frame(trials(study, method)[_TRIAL])
-    found = records.load(study).curves
-    chosen = (found["method"] == method) & (found["kind"] == "trial") & (found["metric"] == "map_at_r")
-    found = found[chosen].rename(columns={"number": "trial"})
-    by_fold = found.pivot_table(index=[*_TRIAL, "step"], columns="fold", values="value")
+    rows = records.load(study).curves
+    chosen = (rows["method"] == method) & (rows["kind"] == "trial") & (rows["metric"] == "map_at_r")
+    rows = rows[chosen].rename(columns={"number": "trial"})
+    by_fold = rows.pivot_table(index=[*_TRIAL, "step"], columns="fold", values="value")
     by_fold = by_fold[by_fold.index.droplevel("step").isin(complete)]
     steps = by_fold.index.get_level_values("step").to_series(index=by_fold.index)
     taken = steps.groupby(_TRIAL).diff().fillna(steps) * by_fold.notna().sum(axis=1)
@@ -84,13 +115,21 @@ def curves(study: str, method: str) -> pd.DataFrame:
 def test_scores(study: str, method: str) -> pd.DataFrame:
     """The winners of the recorded searches on unseen classes: a row a rerun, with its accuracies as fractions.
 
-    repetition and trial: the search and its best trial; validation: the value of that trial; rerun: a training with its
-    hyperparameters from another seed; then a column a metric, the mean over the models of the folds.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+
+    Returns
+    -------
+    repetition, trial, validation, rerun, and a column a metric
+        repetition and trial: the search and its best trial; validation: the value of that trial; rerun: a training
+        with its hyperparameters from another seed; a metric: the mean over the models of the folds.
     """
-    found, tried = records.load(study).scores, trials(study, method)
+    scores, tried = records.load(study).scores, trials(study, method)
     best = tried.loc[tried.groupby("repetition")["value"].idxmax()].rename(columns={"value": "validation"})
-    found = found[(found["method"] == method) & (found["setting"] == "separated")]
-    wide = found.pivot(index=["repetition", "rerun"], columns="metric", values="value").reset_index()
+    scores = scores[(scores["method"] == method) & (scores["setting"] == "separated")]
+    wide = scores.pivot(index=["repetition", "rerun"], columns="metric", values="value").reset_index()
     return best[[*_TRIAL, "validation"]].merge(wide.rename_axis(columns=None), on="repetition")
 
 
@@ -102,7 +141,7 @@ def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, fl
     """
     columns, params = [], list(params)
     for name, of in space.items():
-        values, low, high = np.array([each[name] for each in params], float), of.low, of.high
+        values, low, high = np.array([trial[name] for trial in params], float), of.low, of.high
         if of.log:
             values, low, high = np.log(values), np.log(low), np.log(high)
         columns.append((values - low) / (high - low))
@@ -112,12 +151,21 @@ def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, fl
 def objective(study: str, method: str, kind: str = "nearest", fraction: float = 1.0) -> "Objective":
     """An Optuna objective to be maximised: validation MAP@R of a method's hyperparameters, from recorded trials.
 
-    kind: "nearest", the value of the nearest trial in the unit cube of the space, or "forest", a random forest fitted
-    to all trials. fraction: of the training, whose value is then answered: of the longest trial of the method, in
-    steps; at least one validation.
+    Parameters
+    ----------
+    study : one of `studies()`
+    method : one of `methods(study)`
+    kind : "nearest", the value of the nearest trial in the unit cube of the space, or "forest", a random forest fitted
+        to all trials
+    fraction : of the training, whose value is then answered: of the longest trial of the method, in steps; at least
+        one validation
 
-    Raises UsageError for an unknown study, method or kind, and for a fraction that is none; MissingDataError without a
-    trial.
+    Raises
+    ------
+    UsageError
+        For an unknown study, method or kind, and for a fraction that is none.
+    MissingDataError
+        Without a trial.
     """
     if kind not in KINDS:
         raise unknown("kind of objective", kind, KINDS)
@@ -129,18 +177,25 @@ def objective(study: str, method: str, kind: str = "nearest", fraction: float = 
     return Objective(space, unit_cube(space, table["params"]), values.to_numpy(), kind)
 
 
-def _after(found: pd.DataFrame, fraction: float) -> pd.Series:
-    """The value of each trial after this fraction of the longest training; found: as `curves`."""
-    first = found.groupby(_TRIAL)["step"].transform("min")
-    reached = found[found["step"] <= np.maximum(fraction * found["step"].max(), first)]
+def _after(curves: pd.DataFrame, fraction: float) -> pd.Series:
+    """The value of each trial after this fraction of the longest training; curves: of the function of that name."""
+    first = curves.groupby(_TRIAL)["step"].transform("min")
+    reached = curves[curves["step"] <= np.maximum(fraction * curves["step"].max(), first)]
     return reached.groupby(_TRIAL)["value"].last()
 
 
 class Objective:
-    """What a search asks: the objective of `study.optimize(objective, 50)`, to be maximised.
+    """Objective of a search, to be maximised: `study.optimize(objective, 50)`.
 
-    space: as `search_space`. error: the root mean squared error of its answers for trials left out, in five parts, as a
-    fraction of MAP@R as the values are; spread: their standard deviation, what the mean would be wrong by.
+    Its `error` is the root mean squared error of its answers for trials left out, in five parts, as a fraction of MAP@R
+    as the values are; its `spread` their standard deviation, what the mean would be wrong by.
+
+    Parameters
+    ----------
+    space : as `search_space`
+    cube : (n, d) points of the unit cube
+    values : (n,) their validation MAP@R
+    kind : as in `objective`
     """
 
     def __init__(self, space: Space, cube: np.ndarray, values: np.ndarray, kind: str):
@@ -174,10 +229,10 @@ def _suggest(trial: "optuna.Trial", name: str, space: Float | Int) -> float:
 
 
 def _fitted(cube: np.ndarray, values: np.ndarray, kind: str):
-    """From points of the cube (n, d) to values (n,)."""
+    """Fit a function from points of the cube (n, d) to values (n,)."""
     if kind == "nearest":
         tree = KDTree(cube)
         return lambda points: values[tree.query(points)[1]]
     forest = RandomForestRegressor(TREES, min_samples_leaf=2, random_state=0).fit(cube, values)
-    trees = [each.tree_ for each in forest.estimators_]  # a tenth of the time of the forest for a single point
+    trees = [one.tree_ for one in forest.estimators_]  # a tenth of the time of the forest for a single point
     return lambda points: np.mean([tree.predict(points.astype(np.float32)) for tree in trees], axis=0)[:, 0]

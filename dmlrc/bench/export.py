@@ -67,7 +67,7 @@ STARTS, SEEDS = 5, 5
 Problems = Sequence[tuple[str, str]]
 
 
-def export(folder: Path) -> Path:
+def export_bench(folder: Path) -> Path:
     """Write the benchmark of `dmlrc.bench.studies` into a new folder.
 
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
@@ -91,18 +91,18 @@ def export(folder: Path) -> Path:
 
 def _tables(problems: Problems) -> dict[str, pd.DataFrame]:
     """The content of each Parquet file, by its name."""
-    found: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
+    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
     for study, method in problems:
         tried = bench.trials(study, method)
-        made = {
+        tables = {
             "spaces": pd.DataFrame(_ranges(bench.search_space(study, method))),
             "trials": tried.assign(params=tried["params"].map(json.dumps)),
             "curves": bench.curves(study, method),
             "test_scores": bench.test_scores(study, method),
         }
-        for name, table in made.items():
-            found[name].append(table.assign(study=study, method=method)[list(TABLES[name])])
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+        for name, table in tables.items():
+            parts[name].append(table.assign(study=study, method=method)[list(TABLES[name])])
+    return {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
 
 
 def _ranges(space: bench.Space) -> Iterator[dict]:
@@ -124,17 +124,17 @@ def _hpo_b(problems: Problems) -> dict[str, dict]:
         tables.setdefault(name, {})[study] = {"X": points, "y": tried["value"].to_numpy()[:, None].tolist()}
         rng = np.random.default_rng(0)
         chosen = [rng.choice(len(tried), min(STARTS, len(tried)), replace=False).tolist() for _ in range(SEEDS)]
-        starts.setdefault(name, {})[study] = {f"test{seed}": each for seed, each in enumerate(chosen)}
+        starts.setdefault(name, {})[study] = {f"test{seed}": indices for seed, indices in enumerate(chosen)}
         descriptors[name] = _descriptor(space)
     return {"meta-test-dataset": tables, "bo-initializations": starts, "meta-dataset-descriptors": descriptors}
 
 
 def _descriptor(space: bench.Space) -> dict:
-    variables, logs = {}, [each["name"] for each in _ranges(space) if each["log"]]
-    for each in _ranges(space):
-        low, high = each["low"], each["high"]
-        least, most = np.log([low, high]).tolist() if each["log"] else (low, high)
-        variables[each["name"]] = {"min": least, "max": most, "min_before_tf": low, "max_before_tf": high}
+    variables, logs = {}, [dimension["name"] for dimension in _ranges(space) if dimension["log"]]
+    for dimension in _ranges(space):
+        low, high = dimension["low"], dimension["high"]
+        least, most = np.log([low, high]).tolist() if dimension["log"] else (low, high)
+        variables[dimension["name"]] = {"min": least, "max": most, "min_before_tf": low, "max_before_tf": high}
     return {"variables": variables, "variables_to_apply_log": logs, "variables_order": list(space)}
 
 

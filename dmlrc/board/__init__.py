@@ -34,25 +34,26 @@ from pathlib import Path
 from dmlrc import comparison, errors
 from dmlrc.records import fingerprint
 try:
-    print(json.dumps({method.name: fingerprint.of(method) for method in comparison.read(Path(sys.argv[1]))}))
+    methods = comparison.read_methods(Path(sys.argv[1]))
+    print(json.dumps({method.name: fingerprint.fingerprint_of(method) for method in methods}))
 except errors.DmlrcError as error:
     sys.exit(str(error))
 """
 """Says what the losses of a file are, to whoever has not imported what lies beside it."""
 
 
-def comparison_of(base: Study, method: Method) -> Study:
+def entry_study(base: Study, method: Method) -> Study:
     """The comparison that an entry is. Raises UsageError where the base has no board."""
     if data.state(base.dataset) != "embedded":
         raise UsageError(
             f"the data of {base.name} does not come with the package, so that nobody could check an entry: name a "
             "study of glyphs, icons or grocery-lite0"
         )
-    return replace(comparison.of(base), name=f"{base.name}/{_BOARD}/{method.name}")
+    return replace(comparison.comparison_study(base), name=f"{base.name}/{_BOARD}/{method.name}")
 
 
 def submit(study: Study, method: Method, file: Path) -> Path:
-    """Write the entry of a loss that was run as `comparison_of` says into results/, and return its folder.
+    """Write the entry of a loss that was run as `entry_study` says into results/, and return its folder.
 
     Raises UsageError for a loss that uses other files beside its own, DmlrcError where a unit is missing.
     """
@@ -65,12 +66,11 @@ def submit(study: Study, method: Method, file: Path) -> Path:
     if alone.returncode:
         changed = alone.stderr.strip().splitlines()[-1:]
     else:
-        changed = fingerprint.differences(
-            fingerprint.of(method), json.loads(alone.stdout.splitlines()[-1])[method.name]
-        )
+        alone = json.loads(alone.stdout.splitlines()[-1])[method.name]
+        changed = fingerprint.differences(fingerprint.fingerprint_of(method), alone)
     if changed:
         raise UsageError(f"an entry is one file: put into {file} what it uses of others beside it ({changed[0]})")
-    target = records.export(study.name, complete=True)
+    target = records.export_records(study.name, complete=True)
     for former in target.glob("*.py"):
         former.unlink()
     shutil.copy(file, target)
@@ -87,7 +87,7 @@ def _base(name: str) -> str:
     return Path(name).parents[1].as_posix()
 
 
-def load(base: str) -> StudyRecords:
+def load_board(base: str) -> StudyRecords:
     """The records of a study with those of every entry beside it.
 
     Raises MissingDataError where the study was not run here, DmlrcError for an entry of another configuration.
@@ -102,7 +102,7 @@ def load(base: str) -> StudyRecords:
     return replace(whole, meta=whole.meta | {"budget": budget})
 
 
-def check(name: str, count: int = 3, seed: int | None = None) -> Iterator[str]:
+def check_board(name: str, count: int = 3, seed: int | None = None) -> Iterator[str]:
     """Check an entry, a line for each of these many units that are run again.
 
     Its file is the loss that was trained, its units are all those of the budget, its trials are those that the search
@@ -144,9 +144,9 @@ def _opened(name: str) -> tuple[Study, Method]:
             f"{paths.committed(name)} holds {len(files)} files of Python: an entry has the one of its loss"
         )
     base, method = studies.get(_base(name)), Path(name).name
-    for defined in comparison.read(files[0]):
+    for defined in comparison.read_methods(files[0]):
         if defined.name == method:
-            return comparison_of(base, defined), defined
+            return entry_study(base, defined), defined
     raise DmlrcError(f"{files[0]} defines no method {method!r}: the folder of an entry has the name of its method")
 
 
@@ -195,7 +195,7 @@ def _trials(study: Study, chain: Chain, recorded: Sequence[Mapping]) -> Iterator
 
 
 def _are_near(proposed: Mapping, recorded: Mapping) -> bool:
-    """Whether two sets of hyperparameters are equal, numbers but for rounding."""
+    """Tell whether two sets of hyperparameters are equal, numbers but for rounding."""
     return proposed.keys() == recorded.keys() and all(
         math.isclose(value, recorded[name], rel_tol=1e-6) if isinstance(value, float) else value == recorded[name]
         for name, value in proposed.items()

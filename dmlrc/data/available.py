@@ -22,7 +22,15 @@ def names() -> tuple[str, ...]:
 def state(name: str, root: str | os.PathLike | None = None) -> str:
     """Tell whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
 
-    Raises UsageError for an unknown name.
+    Parameters
+    ----------
+    name : one of `names()`
+    root : the folder of the data sets; default DMLRC_DATA
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
     """
     if not isinstance(name, str):
         raise unknown("data set", name, [*names(), "folder:PATH"])

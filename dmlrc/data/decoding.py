@@ -1,4 +1,4 @@
-"""One image file as a square of 8-bit pixels.
+"""Image file as a square of 8-bit pixels.
 
 Deviation from the papers: they crop from the whole photograph after its shorter side is resized to 256. One array
 needs one shape, so each image is stored as a square: `square="crop"` resizes the shorter side to `size` and keeps the

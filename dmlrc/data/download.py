@@ -74,7 +74,17 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
 def check(name: str, root: str | os.PathLike | None = None) -> Listing:
     """Count the images and classes of a data set against those of the complete one, without decoding any image.
 
-    Raises MissingDataError if the set or one of its files is not there, DmlrcError if a count is wrong.
+    Parameters
+    ----------
+    name : one of `dmlrc.data.names()`
+    root : the folder of the data sets; default DMLRC_DATA
+
+    Raises
+    ------
+    MissingDataError
+        If the set or one of its files is not there.
+    DmlrcError
+        If a count is wrong.
     """
     source, folder = _source(name), locate(name, data_root(root))
     return _counted(name, source, folder, place=str(folder))
@@ -154,7 +164,7 @@ def _archives(name: str, source: DataSource, root: Path) -> list[Path]:
 
 
 def _archive(name: str, archive: Archive, folder: Path) -> Path:
-    """One file of the distribution; a download that breaks off or has another checksum leaves none."""
+    """File of the distribution; a download that breaks off or has another checksum leaves none."""
     file = folder / archive.filename
     if file.exists():
         if archive.md5 and pooch.file_hash(str(file), alg="md5") != archive.md5:

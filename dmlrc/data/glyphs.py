@@ -76,7 +76,7 @@ def _draw(letters: list[str], faces: list[Path], canvas: int) -> np.ndarray:
 
 
 def _merge_identical(bitmaps: np.ndarray) -> np.ndarray:
-    """For each letter the first letter it looks like: identical bitmaps in more than half of the faces.
+    """Find for each letter the first letter it looks like: identical bitmaps in more than half of the faces.
 
     One face is not enough (in an italic face a Cyrillic te is a Latin m); all faces would be too many (hinting moves
     a pixel of the Cyrillic A in four of them).

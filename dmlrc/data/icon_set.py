@@ -34,7 +34,7 @@ def bodies(archive: Path) -> dict[str, list[str]]:
 
 
 def greys(body: str) -> np.ndarray:
-    """One drawing of 24 units as (32, 32) uint8, 0 (no ink) to 15."""
+    """Drawing of 24 units as (32, 32) uint8, 0 (no ink) to 15."""
     import resvg_py
 
     image = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="{SIZE}" height="{SIZE}">{body}</svg>'
@@ -44,7 +44,7 @@ def greys(body: str) -> np.ndarray:
 
 
 def classes(images: np.ndarray) -> np.ndarray:
-    """For each icon the first of its class: (N, styles, 32, 32) -> (N,). Icons that share an image are of one class.
+    """Find each icon's first of its class: (N, styles, 32, 32) -> (N,). Icons that share an image are of one class.
 
     As they are of one class, so is whatever shares an image with either.
     """

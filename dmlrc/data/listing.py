@@ -23,11 +23,14 @@ IMAGE_SUFFIXES = frozenset(
 class ImageSet:
     """Decoded images with their classes.
 
-    images: (N, C, H, W) uint8, C = 1 or 3 (RGB); may be a read-only memory map.
-    labels: (N,) int64 in 0..len(class_names)-1, in the data set's fixed class order.
-    class_names: one name a class, in that order.
-    flip: whether a mirrored image keeps its class (photographs do, characters do not).
-    partition: (N,) str, the parts that the data set itself names ("train", "test", "query", "gallery"), or None
+    Parameters
+    ----------
+    name : of the data set
+    images : (N, C, H, W) uint8, C = 1 or 3 (RGB); may be a read-only memory map
+    labels : (N,) int64 in 0..len(class_names)-1, in the data set's fixed class order
+    class_names : one name a class, in that order
+    flip : whether a mirrored image keeps its class (photographs do, characters do not)
+    partition : (N,) str, the parts that the data set itself names ("train", "test", "query", "gallery"), or None
         where it names none. The class-disjoint splits do not use it; In-Shop's query and gallery do.
     """
 
@@ -70,7 +73,7 @@ class Listing:
 
 
 def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> Listing:
-    """One class a folder, in the given order; its image files in name order. Hidden files are left out."""
+    """List one class a folder, in the given order; its image files in name order. Hidden files are left out."""
     files, labels = [], []
     for label, folder in enumerate(folders):
         images = sorted(filter(is_image, folder.iterdir()))

@@ -17,7 +17,7 @@ ORDERS = ("default", "random")
 
 @dataclass(frozen=True)
 class Fold:
-    """One division into training and validation images: sorted positions into the data set, int64."""
+    """Division into training and validation images: sorted positions into the data set, int64."""
 
     train: np.ndarray
     val: np.ndarray

@@ -1,21 +1,19 @@
 """Executors of units: this process, or several of one thread each, of which one may die without the others."""
 
-import functools
 import os
 import queue
 import sys
-import sysconfig
 import threading
 import time
 import warnings
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import loky
 
+from dmlrc import paths
 from dmlrc.errors import UsageError
 
 # between two tasks loky restarts a worker that has grown by 300 MB, as one does that reads data sets: nothing is lost
@@ -120,7 +118,8 @@ def by_value(task: tuple) -> bytes:
         module
         for name, module in list(sys.modules.items())
         if name.partition(".")[0] not in ("__main__", "__mp_main__", "dmlrc", *registered)
-        and _is_local(getattr(module, "__file__", None))
+        and (file := getattr(module, "__file__", None))
+        and paths.is_own(file)
     ]
     for module in local:
         cloudpickle.register_pickle_by_value(module)
@@ -129,10 +128,3 @@ def by_value(task: tuple) -> bytes:
     finally:
         for module in local:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-@functools.cache
-def _is_local(file: str | None) -> bool:
-    """Tell whether a module's file lies in none of the folders where Python and its packages are installed."""
-    installed = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
-    return bool(file) and not any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in installed)

@@ -18,10 +18,15 @@ class Angular(nn.Module):
     mean over the positive pairs (a, p) of log(1 + sum over negatives n of e^(f_apn)), with
     f_apn = 4 tan^2(alpha) (x_a + x_p).x_n - 2 (1 + tan^2(alpha)) x_a.x_p
 
-    Source: Wang et al. 2017 (Angular Loss), L_ang: all positive pairs and all negatives of the batch, as in
+    Parameters
+    ----------
+    alpha : degrees, 40 as in pytorch-metric-learning
+
+    References
+    ----------
+    Wang et al. 2017 (Angular Loss), L_ang: all positive pairs and all negatives of the batch, as in
     pytorch-metric-learning (which normalises anchor and positive, but not the negative; on normalised embeddings both
-    agree). alpha: degrees. Default: 40, as in pytorch-metric-learning. Embeddings are not normalised, as in
-    Fehervari et al. 2019, whose tuples are those of `AngularFehervari`.
+    agree). Embeddings are not normalised, as in Fehervari et al. 2019, whose tuples are those of `AngularFehervari`.
     """
 
     normalized = False
@@ -45,8 +50,14 @@ class AngularFehervari(nn.Module):
 
     The pairs are the first two samples of each class in the batch, as in `NPairs`.
 
-    Source: "Angular Loss" of Fehervari et al. 2019, on un-normalised embeddings, without the N-pairs loss beside it.
-    alpha: degrees. Defaults: alpha 45 and l2_weight 0.0005, of their public code.
+    Parameters
+    ----------
+    alpha : degrees, 45 of the public code
+    l2_weight : 0.0005, of the public code
+
+    References
+    ----------
+    "Angular Loss" of Fehervari et al. 2019, on un-normalised embeddings, without the N-pairs loss beside it.
     """
 
     normalized = False
@@ -76,10 +87,19 @@ class AngularRoth(nn.Module):
 
     both over every sample as an anchor, one random positive for each and all negatives of the batch (`NPairsRoth`).
 
-    Source: Wang et al. 2017 (NL & AL), as "Angular" of Roth et al. 2020, on un-normalised embeddings.
-    alpha: degrees. Defaults: alpha 45, angular_weight 2 and l2_weight 0.005, of Roth et al.
-    A batch without pairs of both kinds still has the penalty.
+    Parameters
+    ----------
+    alpha : degrees, 45 of Roth et al.
+    angular_weight, l2_weight : 2 and 0.005, of Roth et al.
+
+    Notes
+    -----
     generator: whose chance picks the positives; None: torch's global generator.
+
+    References
+    ----------
+    Wang et al. 2017 (NL & AL), as "Angular" of Roth et al. 2020, on un-normalised embeddings. A batch without pairs of
+    both kinds still has the penalty.
     """
 
     normalized = False

@@ -15,10 +15,15 @@ class Circle(nn.Module):
 
     with the cosine s_ij. The weights a_n and a_p are constants: no gradient goes through them.
 
-    Source: Sun et al. 2020 (Circle Loss), for pairwise labels; the form with class weights is left out.
-    Defaults: m 0.4 and gamma 80, the paper's for fine-grained retrieval and pytorch-metric-learning's.
-    The mean is over the anchors with positives and negatives. pytorch-metric-learning 2.9 also leaves out those whose
-    loss underflows to 0, in float32 possible where 2 gamma m^2 is above 88.
+    Parameters
+    ----------
+    m, gamma : a cosine, 0.4, and 80, the paper's for fine-grained retrieval and pytorch-metric-learning's
+
+    References
+    ----------
+    Sun et al. 2020 (Circle Loss), for pairwise labels; the form with class weights is left out. The mean is over the
+    anchors with positives and negatives. pytorch-metric-learning 2.9 also leaves out those whose loss underflows to 0,
+    in float32 possible where 2 gamma m^2 is above 88.
     """
 
     normalized = True

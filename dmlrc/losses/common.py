@@ -109,7 +109,7 @@ class _LargePdist(torch.autograd.Function):
 
 
 def _square(pairs: Tensor, count: int) -> Tensor:
-    """One number a pair, in the order of `torch.pdist`, to both of its places: (P,) -> (B, B); the diagonal is 0."""
+    """Put one number a pair, in the order of `torch.pdist`, to both its places: (P,) -> (B, B); the diagonal is 0."""
     _, pair = _places(count, pairs.device)
     return torch.cat((pairs.new_zeros(1), pairs)).index_select(0, pair).view(count, count)
 

@@ -14,10 +14,16 @@ class Contrastive(nn.Module):
 
     with the Euclidean distance d_ij = |x_i - x_j|.
 
-    Source: Musgrave et al. 2020, Eq. 1. Hadsell et al. 2006 (Eq. 4) square both terms, halve them and have no
-    positive margin; the hinge on the plain distance and the two separate means are pytorch-metric-learning's.
-    Defaults: pos_margin 0 and neg_margin 1, as in pytorch-metric-learning. A negative pos_margin acts like 0 but for a
-    constant in the value, unless two positives coincide: they count in the mean then, and weaken the pull on others.
+    Parameters
+    ----------
+    pos_margin, neg_margin : distances, 0 and 1 as in pytorch-metric-learning
+        A negative pos_margin acts like 0 but for a constant in the value, unless two positives coincide: they count in
+        the mean then, and weaken the pull on others.
+
+    References
+    ----------
+    Musgrave et al. 2020, Eq. 1. Hadsell et al. 2006 (Eq. 4) square both terms, halve them and have no positive margin;
+    the hinge on the plain distance and the two separate means are pytorch-metric-learning's.
     """
 
     normalized = True

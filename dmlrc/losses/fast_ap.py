@@ -16,8 +16,13 @@ class FastAP(nn.Module):
     bins up to l. The bins' centres divide the range [0, 4] of the squared distance of unit vectors into num_bins
     parts; a distance shares its weight linearly between the two centres beside it.
 
-    Source: Cakir et al. 2019. Default: num_bins 10, the paper's and pytorch-metric-learning's.
-    An anchor without positives is left out of the mean; one without negatives has AP 1.
+    Parameters
+    ----------
+    num_bins : parts of the range of the squared distance; 10, the paper's and pytorch-metric-learning's
+
+    References
+    ----------
+    Cakir et al. 2019. An anchor without positives is left out of the mean; one without negatives has AP 1.
     """
 
     normalized = True

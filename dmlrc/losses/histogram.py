@@ -14,8 +14,14 @@ class Histogram(nn.Module):
     r = 0 .. R, R = n_bins. A similarity is split between its two nearest nodes in proportion to its distance from
     them, so the histograms are differentiable; each sums to 1.
 
-    Source: Ustinova and Lempitsky 2016, Eqs. 1 to 4. Default: n_bins 100, as in pytorch-metric-learning.
-    Counted as there, by intervals: the "65 bins" of Roth et al. 2020 are nodes, n_bins = 64 (SOP: 11, n_bins = 10).
+    Parameters
+    ----------
+    n_bins : R, intervals; 100, as in pytorch-metric-learning
+        The "65 bins" of Roth et al. 2020 are nodes, n_bins = 64 (SOP: 11, n_bins = 10).
+
+    References
+    ----------
+    Ustinova and Lempitsky 2016, Eqs. 1 to 4.
     """
 
     normalized = True

@@ -14,8 +14,13 @@ class LiftedStructure(nn.Module):
 
     with the Euclidean distance d_ij = |x_i - x_j| and m = neg_margin.
 
-    Source: Song et al. 2016, Eq. 4; Fehervari et al. 2019 train it so, on un-normalised embeddings.
-    Default: neg_margin 1, of both and of pytorch-metric-learning.
+    Parameters
+    ----------
+    neg_margin : a distance, 1 of both papers and of pytorch-metric-learning
+
+    References
+    ----------
+    Song et al. 2016, Eq. 4; Fehervari et al. 2019 train it so, on un-normalised embeddings.
     """
 
     normalized = False
@@ -43,10 +48,15 @@ class GeneralizedLifted(nn.Module):
     with the Euclidean distance d_ij = |x_i - x_j| and m = neg_margin. The first mean is over the samples that have
     positives and negatives.
 
-    Source: Hermans et al. 2017, the generalised lifted structure loss; the penalty on the lengths is that of
-    Roth et al. 2020 (GenLifted: l2_weight 0.005), for un-normalised embeddings.
-    Defaults: neg_margin 1, of Roth et al. and pytorch-metric-learning; no penalty, as in the latter.
-    A batch without pairs of both kinds still has the penalty.
+    Parameters
+    ----------
+    neg_margin : a distance, 1 of Roth et al. and pytorch-metric-learning
+    l2_weight : no penalty, as in pytorch-metric-learning (Roth et al. 2020: 0.005)
+
+    References
+    ----------
+    Hermans et al. 2017, the generalised lifted structure loss; the penalty on the lengths is that of Roth et al. 2020
+    (GenLifted), for un-normalised embeddings. A batch without pairs of both kinds still has the penalty.
     """
 
     normalized = False

@@ -15,9 +15,15 @@ class Margin(nn.Module):
     with the Euclidean distance d_ij = |x_i - x_j|. A hinge counts once for every triplet it stands in: a positive
     pair as often as its anchor has negatives and the reverse, so an anchor without either has no terms.
 
-    Source: Wu et al. 2017, the margin-based loss; all triplets instead of distance-weighted samples, and no
-    regulariser on beta (nu = 0), as in Musgrave et al. 2020 and pytorch-metric-learning.
-    Defaults: margin 0.2 and initial beta 1.2, as in the paper and pytorch-metric-learning. beta: parameter (1,).
+    Parameters
+    ----------
+    margin, beta : distances, 0.2 and at the start 1.2, as in the paper and pytorch-metric-learning
+        beta is a parameter (1,).
+
+    References
+    ----------
+    Wu et al. 2017, the margin-based loss; all triplets instead of distance-weighted samples, and no regulariser on beta
+    (nu = 0), as in Musgrave et al. 2020 and pytorch-metric-learning.
     """
 
     normalized = True
@@ -47,8 +53,14 @@ class Margin(nn.Module):
 class MarginPerClass(Margin):
     """The margin loss with one learnt boundary for each class, that of the anchor's class.
 
-    Source: Wu et al. 2017 (class-specific beta); "Margin / class" in the later version of Musgrave et al. 2020.
-    Defaults as `Margin`. beta: parameter (num_classes,), all equal at the start; labels in [0, num_classes).
+    Parameters
+    ----------
+    num_classes : C, the labels are in [0, C)
+    margin, beta : as in `Margin`; beta is a parameter (num_classes,), all equal at the start
+
+    References
+    ----------
+    Wu et al. 2017 (class-specific beta); "Margin / class" in the later version of Musgrave et al. 2020.
     """
 
     def __init__(self, num_classes: int, margin: float = 0.2, beta: float = 1.2):

@@ -58,9 +58,14 @@ class MinedTriplet(MinedLoss):
 
     with the Euclidean distance d_ij = |x_i - x_j|; the mean counts the zeros too.
 
-    Source: Schroff et al. 2015 (FaceNet, Eq. 3), as in Roth et al. 2020. Unlike `triplet` (Musgrave et al. 2020):
-    distances are squared, and the mean is over all mined triplets. The miners see d, not squared.
-    Default: margin 0.2, of both papers.
+    Parameters
+    ----------
+    margin : a squared distance, 0.2 of both papers
+
+    References
+    ----------
+    Schroff et al. 2015 (FaceNet, Eq. 3), as in Roth et al. 2020. Unlike `triplet` (Musgrave et al. 2020): distances are
+    squared, and the mean is over all mined triplets. The miners see d, not squared.
     """
 
     def __init__(self, margin: float = 0.2):
@@ -113,8 +118,14 @@ class TripletDistance(DistanceWeighted, MinedTriplet):
 class TripletSemihardPairs(MinedTriplet):
     """`MinedTriplet` on one triplet for each positive pair, its negative the nearest semi-hard one.
 
-    Source: "Triplet Semihard" of Fehervari et al. 2019, after TensorFlow's semi-hard triplet loss: un-normalised
-    embeddings, no chance, a mean over all positive pairs. Default: margin 1, of both.
+    Parameters
+    ----------
+    margin : a squared distance, 1 of both
+
+    References
+    ----------
+    "Triplet Semihard" of Fehervari et al. 2019, after TensorFlow's semi-hard triplet loss: un-normalised embeddings, no
+    chance, a mean over all positive pairs.
     """
 
     normalized = False
@@ -132,8 +143,16 @@ class ContrastiveDistance(DistanceWeighted):
 
     mean [d_ap - pos_margin]_+ + mean [neg_margin - d_an]_+ over the mined triplets
 
-    with the Euclidean distance d_ij = |x_i - x_j|. Unlike `contrastive`, whose means are over the non-zero terms of all
-    pairs, the means count the zeros too. Defaults: pos_margin 0 and neg_margin 1, of Roth et al.
+    with the Euclidean distance d_ij = |x_i - x_j|.
+
+    Parameters
+    ----------
+    pos_margin, neg_margin : distances, 0 and 1 of Roth et al.
+
+    References
+    ----------
+    Roth et al. 2020. Unlike `contrastive`, whose means are over the non-zero terms of all pairs, the means count the
+    zeros too.
     """
 
     def __init__(self, pos_margin: float = 0.0, neg_margin: float = 1.0):
@@ -156,10 +175,16 @@ class MarginDistance(DistanceWeighted):
 
     with the Euclidean distance d_ij = |x_i - x_j| and one learnt boundary beta_y for each class, the anchor's.
 
-    Source: Wu et al. 2017, the margin-based loss, without the regulariser on beta (nu = 0 in Roth et al. 2020 and
-    Fehervari et al. 2019). Roth et al.'s public code divides by the number of triplets with a hinge above 0 instead.
-    Defaults: margin 0.2 and initial beta 1.2, of all three; Roth et al. also train beta 0.6.
-    beta: parameter (num_classes,), all equal at the start; labels in [0, num_classes).
+    Parameters
+    ----------
+    num_classes : C, the labels are in [0, C)
+    margin, beta : distances, 0.2 and at the start 1.2, of all three; Roth et al. also train beta 0.6
+        beta is a parameter (num_classes,), all equal at the start.
+
+    References
+    ----------
+    Wu et al. 2017, the margin-based loss, without the regulariser on beta (nu = 0 in Roth et al. 2020 and Fehervari et
+    al. 2019). Roth et al.'s public code divides by the number of triplets with a hinge above 0 instead.
     """
 
     def __init__(self, num_classes: int, margin: float = 0.2, beta: float = 1.2):
@@ -178,8 +203,10 @@ class MarginDistance(DistanceWeighted):
 class MarginDistancePairs(MarginDistance):
     """`MarginDistance` on one triplet for each positive pair, its negative drawn below distance 1.4 where there is one.
 
-    Source: Wu et al. 2017, as "Margin Loss" of Fehervari et al. 2019. Roth et al. (`MarginDistance`) draw one positive
-    an anchor and have no upper limit.
+    References
+    ----------
+    Wu et al. 2017, as "Margin Loss" of Fehervari et al. 2019. Roth et al. (`MarginDistance`) draw one positive an
+    anchor and have no upper limit.
     """
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
@@ -195,9 +222,16 @@ class SNRDistance(DistanceWeighted):
 
     with the SNR distance s_ij = var(x_i - x_j) / var(x_i). The miner sees the Euclidean distance.
 
-    Source: Yuan et al. 2019, DSML(tri); `snr` is DSML(cont). Defaults: margin 0.2 and regularizer_weight 0.005, of
-    Roth et al. Their public code sets the weight to 0 for the distance-weighted miner, but not for its
-    rho-regularised form: SNR (D) was trained without the regulariser, R-SNR (D) with it.
+    Parameters
+    ----------
+    margin : an SNR distance, 0.2 of Roth et al.
+    regularizer_weight : 0.005, of Roth et al.
+
+    References
+    ----------
+    Yuan et al. 2019, DSML(tri); `snr` is DSML(cont). Roth et al.'s public code sets the weight to 0 for the
+    distance-weighted miner, but not for its rho-regularised form: SNR (D) was trained without the regulariser, R-SNR
+    (D) with it.
     """
 
     def __init__(self, margin: float = 0.2, regularizer_weight: float = 0.005):

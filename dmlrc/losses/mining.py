@@ -200,7 +200,7 @@ def random_pairs(labels: Tensor, generator: torch.Generator | None = None) -> tu
 
 
 def choose_other_class(labels: Tensor, triplets: Triplets, generator: torch.Generator | None = None) -> Tensor:
-    """For each triplet a random sample of a third class, that of neither anchor nor negative: (T,), -1 where none is.
+    """Draw for each triplet a sample of a third class, that of neither anchor nor negative: (T,), -1 where none is.
 
     The fourth member of a quadruplet. labels: (B,).
     """

@@ -15,8 +15,13 @@ class MultiSimilarity(nn.Module):
 
     with the cosine s_ij. The mean is over all B samples; one without positives (negatives) has no first (second) term.
 
-    Source: Wang et al. 2019, the MS loss (base is the paper's lambda), over all pairs of the batch.
-    Defaults: alpha 2, beta 50 and base 0.5, as in pytorch-metric-learning (the paper: base 1).
+    Parameters
+    ----------
+    alpha, beta, base : 2, 50 and a cosine, 0.5, as in pytorch-metric-learning (the paper: base 1)
+
+    References
+    ----------
+    Wang et al. 2019, the MS loss (base is the paper's lambda), over all pairs of the batch.
     """
 
     normalized = True
@@ -48,8 +53,14 @@ class MultiSimilarityMiner(MultiSimilarity):
 
     The pairs are those of `mining.multi_similarity_pairs`; the mean stays over all B samples.
 
-    Source: Wang et al. 2019, mining and weighting together: the paper's method.
-    Default: epsilon 0.1, the paper's and pytorch-metric-learning's; the rest as `MultiSimilarity`.
+    Parameters
+    ----------
+    alpha, beta, base : as in `MultiSimilarity`
+    epsilon : a cosine; 0.1, the paper's and pytorch-metric-learning's
+
+    References
+    ----------
+    Wang et al. 2019, mining and weighting together: the paper's method.
     """
 
     def __init__(self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, epsilon: float = 0.1):

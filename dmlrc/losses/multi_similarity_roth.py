@@ -8,8 +8,14 @@ from dmlrc.losses.multi_similarity import MultiSimilarityMiner
 class MultiSimilarityRoth(MultiSimilarityMiner):
     """`MultiSimilarityMiner` with the mean over the samples that keep a pair, instead of over all of the batch.
 
-    Source: "Multisimilarity" of Roth et al. 2020; Wang et al. 2019 divide by the batch size. A sample keeps positives
-    exactly if it keeps negatives. Defaults: alpha 2, beta 40, base 0.5 and epsilon 0.1, of Roth et al.
+    Parameters
+    ----------
+    alpha, beta, base, epsilon : 2, 40 and cosines, 0.5 and 0.1, of Roth et al.
+
+    References
+    ----------
+    "Multisimilarity" of Roth et al. 2020; Wang et al. 2019 divide by the batch size. A sample keeps positives exactly
+    if it keeps negatives.
     """
 
     def __init__(self, alpha: float = 2.0, beta: float = 40.0, base: float = 0.5, epsilon: float = 0.1):

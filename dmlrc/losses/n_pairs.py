@@ -10,15 +10,21 @@ from dmlrc.losses.mining import mean_over_tuples
 
 
 class NPairs(nn.Module):
-    """One pair (a_i, p_i) a class: the anchor more like its own positive than like those of the other classes.
+    """Take one pair (a_i, p_i) a class: the anchor more like its own positive than like those of the other classes.
 
     mean_i log(1 + sum over j != i of e^(a_i.p_j - a_i.p_i)) + l2_weight * (mean_i |a_i|^2 + mean_i |p_i|^2)
 
     The pairs are the first two samples of each class in the batch; further ones are not used, so two images a class
     are the layout.
 
-    Source: Sohn 2016, Eq. 7 (multi-class N-pair loss), on un-normalised embeddings; Fehervari et al. 2019 train it so,
-    with l2_weight 0.0005 (a quarter of 0.002). Default: no penalty, as in pytorch-metric-learning.
+    Parameters
+    ----------
+    l2_weight : no penalty, as in pytorch-metric-learning
+
+    References
+    ----------
+    Sohn 2016, Eq. 7 (multi-class N-pair loss), on un-normalised embeddings; Fehervari et al. 2019 train it so, with
+    l2_weight 0.0005 (a quarter of 0.002).
     """
 
     normalized = False
@@ -46,10 +52,19 @@ class NPairsRoth(nn.Module):
 
     with one random positive p(i). The first mean is over the samples that have positives and negatives.
 
-    Source: "Npair" of Roth et al. 2020, on un-normalised embeddings. Unlike Sohn 2016 (`NPairs`), the roles of anchor
-    and positive are not split, the negatives are all samples of the other classes and the penalty is on the length, not
-    its square. Default: l2_weight 0.005, theirs. A batch without pairs of both kinds still has the penalty.
+    Parameters
+    ----------
+    l2_weight : 0.005, of Roth et al.
+
+    Notes
+    -----
     generator: whose chance picks the positives; None: torch's global generator.
+
+    References
+    ----------
+    "Npair" of Roth et al. 2020, on un-normalised embeddings. Unlike Sohn 2016 (`NPairs`), the roles of anchor and
+    positive are not split, the negatives are all samples of the other classes and the penalty is on the length, not its
+    square. A batch without pairs of both kinds still has the penalty.
     """
 
     normalized = False

@@ -13,17 +13,25 @@ from dmlrc.losses.common import (
 
 
 class NTXent(nn.Module):
-    """For every positive pair, tell the positive from the anchor's negatives.
+    """Tell the positive of every positive pair from the anchor's negatives.
 
     mean over all positive pairs (i, j) of -log( e^(s_ij/T) / (e^(s_ij/T) + sum over negatives k of e^(s_ik/T)) )
 
     with the cosine s_ij and the temperature T. The other positives of the anchor are not in the denominator.
 
-    Source: Sohn 2016 (N-pairs) and Chen et al. 2020 (SimCLR, Eq. 1), for any number of positives as in
-    pytorch-metric-learning. Default: temperature 0.07, as there.
-    Computed as softplus(logsumexp_k(s_ik/T) - s_ij/T), exact at any temperature. pytorch-metric-learning 2.9 adds
-    the smallest positive number inside its logarithm: a pair's loss stops at 87 and its gradient at 0 once the
-    negatives lead by 87 T (float32). At a temperature of 0.0002 that drops every pair that lies 0.017 behind.
+    Parameters
+    ----------
+    temperature : T, above 0; 0.07 as in pytorch-metric-learning
+
+    Notes
+    -----
+    Computed as softplus(logsumexp_k(s_ik/T) - s_ij/T), exact at any temperature. pytorch-metric-learning 2.9 adds the
+    smallest positive number inside its logarithm: a pair's loss stops at 87 and its gradient at 0 once the negatives
+    lead by 87 T (float32). At a temperature of 0.0002 that drops every pair that lies 0.017 behind.
+
+    References
+    ----------
+    Sohn 2016 (N-pairs) and Chen et al. 2020 (SimCLR, Eq. 1), for any number of positives as in pytorch-metric-learning.
     """
 
     normalized = True

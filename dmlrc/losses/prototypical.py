@@ -16,8 +16,10 @@ class Prototypical(nn.Module):
     with the prototypes c_k and y the class of q. A batch is an episode: of each class's samples the first half, rounded
     down, are the support and the others the queries. A class of one sample is left out.
 
-    Source: Snell et al. 2017, Eqs. 1 and 2. Fehervari et al. 2019: episodes of 12 classes with 5 support samples and 5
-    queries (12 x 10 images), un-normalised embeddings.
+    References
+    ----------
+    Snell et al. 2017, Eqs. 1 and 2. Fehervari et al. 2019: episodes of 12 classes with 5 support samples and 5 queries
+    (12 x 10 images), un-normalised embeddings.
     """
 
     normalized = False

@@ -14,10 +14,19 @@ class ProxyAnchor(nn.Module):
 
     with the cosine s_ic of embedding i and proxy c, and C+ the classes of the batch.
 
-    Source: Kim et al. 2020 (Proxy Anchor Loss). Defaults: margin 0.1 and alpha 32, the paper's and
-    pytorch-metric-learning's. The paper's batches are 150 and more random images.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    margin, alpha : a cosine, 0.1, and 32, the paper's and pytorch-metric-learning's
+
+    Notes
+    -----
     proxies: parameter (num_classes, embedding_dim), normal with variance 2 / num_classes at the start, as in the
     authors' code; L2-normalised in each forward pass.
+
+    References
+    ----------
+    Kim et al. 2020 (Proxy Anchor Loss). The paper's batches are 150 and more random images.
     """
 
     normalized = True

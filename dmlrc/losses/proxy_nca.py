@@ -14,12 +14,22 @@ class ProxyNCA(nn.Module):
 
     with proxies p_c on the unit sphere, y the class of i, and s = softmax_scale.
 
-    Source: Movshovitz-Attias et al. 2017, as in Musgrave et al. 2020 and pytorch-metric-learning: the positive proxy
-    is in the denominator (the paper leaves it out) and a scale is added. Default: softmax_scale 1, the paper's.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    softmax_scale : s, above 0; 1, the paper's
+
+    Notes
+    -----
     On the unit sphere |x - p|^2 = 2 - 2 x.p, so this is normalised softmax with temperature 1 / (2 s).
     pytorch-metric-learning 2.9 leaves out of the mean every sample whose probability underflows to 0, the hardest ones
     (in float32 it can happen from a softmax_scale of about 25), and is NaN if none is left; here each sample counts.
     proxies: parameter (num_classes, embedding_dim), standard normal at the start, normalised in each forward pass.
+
+    References
+    ----------
+    Movshovitz-Attias et al. 2017, as in Musgrave et al. 2020 and pytorch-metric-learning: the positive proxy is in the
+    denominator (the paper leaves it out) and a scale is added.
     """
 
     normalized = True

@@ -14,12 +14,20 @@ class ProxyNCAOriginal(ProxyNCA):
 
     with proxies p_c on the unit sphere, y the class of i, and s = softmax_scale.
 
-    Source: Movshovitz-Attias et al. 2017, Eq. 4, where the denominator is over the negatives only. Roth et al. 2020 and
-    Fehervari et al. 2019 use this form with embeddings and proxies multiplied by 3, which is softmax_scale 9, the
-    default; Fehervari et al. divide the squared distances by a temperature T besides: softmax_scale 9 / T.
-    `proxy_nca` (Musgrave et al. 2020) has the positive in the denominator: this loss is it with -log P replaced by
-    -log(P / (1 - P)), for the probability P of the own class. num_classes: at least 2. proxies: as in `ProxyNCA`, but
-    normal with SD `proxy_std` at the start; the shorter they are, the faster a step turns them.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    softmax_scale : s, above 0; 9, see References
+    proxy_std : SD of the numbers of the proxies at the start: the shorter they are, the faster a step turns them
+        num_classes is at least 2. proxies: else as in `ProxyNCA`.
+
+    References
+    ----------
+    Movshovitz-Attias et al. 2017, Eq. 4, where the denominator is over the negatives only. Roth et al. 2020 and
+    Fehervari et al. 2019 use this form with embeddings and proxies multiplied by 3, which is softmax_scale 9; Fehervari
+    et al. divide the squared distances by a temperature T besides: softmax_scale 9 / T. `proxy_nca` (Musgrave et al.
+    2020) has the positive in the denominator: this loss is it with -log P replaced by -log(P / (1 - P)), for the
+    probability P of the own class.
     """
 
     def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 9.0, proxy_std: float = 1.0):

@@ -8,10 +8,20 @@ class ProxyNCAPP(ProxyNCA):
 
     mean_i -log( e^(-|x_i - p_y|^2 / T) / sum over all classes c of e^(-|x_i - p_c|^2 / T) ),  softmax_scale = 1 / T
 
-    Source: Teh et al. 2020 (ProxyNCA++). Default: softmax_scale 9, the paper's T = 1/9.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    softmax_scale : 1 / T, above 0; 9, the paper's T = 1/9
+
+    Notes
+    -----
     The same function as `ProxyNCA`, and as normalised softmax with temperature T / 2: 1/18. What the paper adds beside
     it (global max pooling, layer normalisation, a high rate for the proxies, batches of 8 x 4) is no part of a loss.
     proxies: a standard normal divided by 8 at the start, as in the authors' code.
+
+    References
+    ----------
+    Teh et al. 2020 (ProxyNCA++).
     """
 
     def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 9.0):

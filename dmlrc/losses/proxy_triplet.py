@@ -13,10 +13,20 @@ class ProxyTriplet(nn.Module):
 
     with proxies p_c on the unit sphere, y the class of i; the mean counts the zeros too.
 
-    Source: Movshovitz-Attias et al. 2017 (the proxy version of the triplet loss), as "ProxyTriplet" of
-    Fehervari et al. 2019. Default: margin 1, of Fehervari et al.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    margin : a squared distance, 1 of Fehervari et al.
+    proxy_std : SD of the numbers of the proxies at the start, see Notes
+
+    Notes
+    -----
     proxies: parameter (num_classes, embedding_dim), normal with SD `proxy_std` at the start, normalised in each forward
     pass; the shorter they are, the faster a step turns them.
+
+    References
+    ----------
+    Movshovitz-Attias et al. 2017 (the proxy version of the triplet loss), as "ProxyTriplet" of Fehervari et al. 2019.
     """
 
     normalized = True

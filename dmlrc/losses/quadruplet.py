@@ -17,8 +17,14 @@ class Quadruplet(DistanceWeighted):
     with the Euclidean distance d_ij = |x_i - x_j|; m is a random sample whose class is neither a's nor n's. A batch of
     two classes has no quadruplet. The means count the zeros too.
 
-    Source: Chen et al. 2017, Eq. 5, as Quadruplet (D) of Roth et al. 2020, with plain instead of squared distances and
-    margins 0.2 and 0.2, the defaults. Their public code takes as m any sample of the batch, also of n's or a's class.
+    Parameters
+    ----------
+    margin, second_margin : distances, 0.2 and 0.2 of Roth et al.
+
+    References
+    ----------
+    Chen et al. 2017, Eq. 5, as Quadruplet (D) of Roth et al. 2020, with plain instead of squared distances. Their
+    public code takes as m any sample of the batch, also of n's or a's class.
     """
 
     def __init__(self, margin: float = 0.2, second_margin: float = 0.2):

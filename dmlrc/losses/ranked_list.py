@@ -16,9 +16,16 @@ class RankedList(nn.Module):
     with the Euclidean distance d_ij = |x_i - x_j|; the weights w_ij of a query sum to 1, and have a gradient. A query
     without such positives (negatives) has no L_P (L_N), and still counts in the mean.
 
-    Source: Wang et al. 2019, RLL-Simpler. Defaults: margin 0.4, alpha 1.2 and Tn 10, of the paper and of
-    Fehervari et al. 2019; imbalance 0.5, as in pytorch-metric-learning, which adds 1e-5 for each of the B samples to
-    the sums that it divides by. Fehervari et al.'s public code has L_P + L_N, over the queries where it is above 0.
+    Parameters
+    ----------
+    margin, alpha : distances, 0.4 and 1.2, of the paper and of Fehervari et al. 2019
+    Tn : 10, of both
+    imbalance : 0.5, as in pytorch-metric-learning
+
+    References
+    ----------
+    Wang et al. 2019, RLL-Simpler. pytorch-metric-learning adds 1e-5 for each of the B samples to the sums that it
+    divides by. Fehervari et al.'s public code has L_P + L_N, over the queries where it is above 0.
     """
 
     normalized = True

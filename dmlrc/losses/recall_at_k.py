@@ -17,10 +17,16 @@ class RecallAtK(nn.Module):
     with the cosine s_ij, g(t) = 1 / (1 + e^(-t / rank_temperature)) and G(t) = 1 / (1 + e^(-t / temperature)); k runs
     over the powers of two up to max_k, and the query itself is not ranked.
 
-    Source: Patel et al. 2022 (Recall@k Surrogate Loss). Defaults: rank_temperature 1, temperature 0.01 and
-    k in 1, 2, 4, 8, 16, the paper's. Without its mixed samples (SiMix) and its batches of 400 to 4000.
-    The authors' public code keeps the query in the sum: its ranks are higher by 1, so that its "recall at k" is at
-    k - 1. A positive at rank k exactly counts half, g(0): the loss of a perfect ranking is above 0 at any temperature.
+    Parameters
+    ----------
+    rank_temperature, temperature : of g and G, above 0; 1 and 0.01, the paper's
+    max_k : the largest k; 16, the paper's k in 1, 2, 4, 8, 16
+
+    References
+    ----------
+    Patel et al. 2022 (Recall@k Surrogate Loss), without its mixed samples (SiMix) and its batches of 400 to 4000. The
+    authors' public code keeps the query in the sum: its ranks are higher by 1, so that its "recall at k" is at k - 1. A
+    positive at rank k exactly counts half, g(0): the loss of a perfect ranking is above 0 at any temperature.
     """
 
     normalized = True

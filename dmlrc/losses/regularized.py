@@ -24,7 +24,17 @@ class Switched(MinedLoss):
 
 
 class RContrastive(Switched, ContrastiveDistance):
-    """`ContrastiveDistance` with rho-regularisation: R-Contrastive (D)."""
+    """`ContrastiveDistance` with rho-regularisation: R-Contrastive (D).
+
+    Parameters
+    ----------
+    pos_margin, neg_margin : as in `ContrastiveDistance`
+    switch_probability : in [0, 1]; 0.4 of Roth et al. for CUB200, others see the module
+
+    References
+    ----------
+    Roth et al. 2020, section 5.1.
+    """
 
     def __init__(self, pos_margin: float = 0.0, neg_margin: float = 1.0, switch_probability: float = 0.4):
         super().__init__(pos_margin, neg_margin)
@@ -32,7 +42,17 @@ class RContrastive(Switched, ContrastiveDistance):
 
 
 class RTriplet(Switched, TripletDistance):
-    """`TripletDistance` with rho-regularisation: R-Triplet (D)."""
+    """`TripletDistance` with rho-regularisation: R-Triplet (D).
+
+    Parameters
+    ----------
+    margin : as in `TripletDistance`
+    switch_probability : in [0, 1]; 0.4 of Roth et al. for CUB200, others see the module
+
+    References
+    ----------
+    Roth et al. 2020, section 5.1.
+    """
 
     def __init__(self, margin: float = 0.2, switch_probability: float = 0.4):
         super().__init__(margin)
@@ -40,7 +60,17 @@ class RTriplet(Switched, TripletDistance):
 
 
 class RMargin(Switched, MarginDistance):
-    """`MarginDistance` with rho-regularisation: R-Margin (D)."""
+    """`MarginDistance` with rho-regularisation: R-Margin (D).
+
+    Parameters
+    ----------
+    num_classes, margin, beta : as in `MarginDistance`
+    switch_probability : in [0, 1]; 0.4 of Roth et al. for CUB200, others see the module
+
+    References
+    ----------
+    Roth et al. 2020, section 5.1.
+    """
 
     def __init__(self, num_classes: int, margin: float = 0.2, beta: float = 1.2, switch_probability: float = 0.4):
         super().__init__(num_classes, margin, beta)
@@ -48,7 +78,17 @@ class RMargin(Switched, MarginDistance):
 
 
 class RSNR(Switched, SNRDistance):
-    """`SNRDistance` with rho-regularisation: R-SNR (D)."""
+    """`SNRDistance` with rho-regularisation: R-SNR (D).
+
+    Parameters
+    ----------
+    margin, regularizer_weight : as in `SNRDistance`
+    switch_probability : in [0, 1]; 0.4 of Roth et al. for CUB200, others see the module
+
+    References
+    ----------
+    Roth et al. 2020, section 5.1.
+    """
 
     def __init__(self, margin: float = 0.2, regularizer_weight: float = 0.005, switch_probability: float = 0.4):
         super().__init__(margin, regularizer_weight)

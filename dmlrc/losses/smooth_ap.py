@@ -15,10 +15,15 @@ class SmoothAP(nn.Module):
 
     with the cosine s_ij and the sigmoid G(t) = 1 / (1 + e^(-t / temperature)).
 
-    Source: Brown et al. 2020 (Smooth-AP). Default: temperature 0.01, the paper's.
-    The query is neither a positive nor in the gallery, as in evaluation. The authors' code (and
-    pytorch-metric-learning's) ranks it too, at the top: one right answer for free, and an AP of 1 / M or more with M
-    images a class. Both are 1 for a perfect ranking.
+    Parameters
+    ----------
+    temperature : of the sigmoid, above 0; 0.01, the paper's
+
+    References
+    ----------
+    Brown et al. 2020 (Smooth-AP). The authors' code (and pytorch-metric-learning's) ranks the query too, at the top:
+    one right answer for free, and an AP of 1 / M or more with M images a class; here it is neither a positive nor in
+    the gallery, as in evaluation. Both are 1 for a perfect ranking.
     """
 
     normalized = True

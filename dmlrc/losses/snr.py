@@ -26,9 +26,15 @@ class SNR(Contrastive):
 
     with d_ij = var(x_i - x_j) / var(x_i).
 
-    Source: Yuan et al. 2019, the SNR distance, DSML(cont) and its regulariser; the means over the non-zero
-    terms are pytorch-metric-learning's. Defaults: margins 0 and 1 and no regulariser, as in pytorch-metric-learning,
-    where the regulariser is the separate ZeroMeanRegularizer. A batch without pairs still has the penalty.
+    Parameters
+    ----------
+    pos_margin, neg_margin : SNR distances, 0 and 1 as in pytorch-metric-learning
+    regularizer_weight : no regulariser, as in pytorch-metric-learning, where it is the separate ZeroMeanRegularizer
+
+    References
+    ----------
+    Yuan et al. 2019, the SNR distance, DSML(cont) and its regulariser; the means over the non-zero terms are
+    pytorch-metric-learning's. A batch without pairs still has the penalty.
     """
 
     def __init__(self, pos_margin: float = 0.0, neg_margin: float = 1.0, regularizer_weight: float = 0.0):

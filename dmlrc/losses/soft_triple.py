@@ -18,11 +18,22 @@ class SoftTriple(nn.Module):
     with S_ic = sum_k softmax_k(x_i . w_ck / gamma) x_i . w_ck, and the centres w_ck on the unit sphere. The second
     term draws a class's centres together, so that it uses no more of them than it needs.
 
-    Source: Qian et al. 2019. Defaults: la 20, gamma 0.1, margin 0.01 and 10 centres a class, of the paper and
-    pytorch-metric-learning; reg_weight 0 as there (the paper: 0.2; in pytorch-metric-learning the second term is the
-    separate SparseCentersRegularizer, which holds all (C K)^2 similarities, here only those inside a class).
-    fc: parameter (embedding_dim, num_classes * K), the centres of a class side by side, uniform in +-1/sqrt(C K) at
-    the start; its columns are L2-normalised in each forward pass. Name and layout are pytorch-metric-learning's.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    la, gamma, margin, centers_per_class : 20, 0.1, a cosine, 0.01, and K, 10; of the paper and pytorch-metric-learning
+    reg_weight : 0, as in pytorch-metric-learning (the paper: 0.2)
+        There the second term is the separate SparseCentersRegularizer, which holds all (C K)^2 similarities, here only
+        those inside a class.
+
+    Notes
+    -----
+    fc: parameter (embedding_dim, num_classes * K), the centres of a class side by side, uniform in +-1/sqrt(C K) at the
+    start; its columns are L2-normalised in each forward pass. Name and layout are pytorch-metric-learning's.
+
+    References
+    ----------
+    Qian et al. 2019.
     """
 
     normalized = True

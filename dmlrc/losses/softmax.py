@@ -37,8 +37,15 @@ class NormalizedSoftmax(_ClassDirections):
 
     with cos_ic = x_i . w_c, y the class of i.
 
-    Source: Wang et al. 2017 (NormFace); Zhai and Wu 2019, Eq. 1, for metric learning.
-    Default: temperature 0.05, of Zhai and Wu and of pytorch-metric-learning.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    temperature : T, above 0; 0.05, of Zhai and Wu and of pytorch-metric-learning
+    weight_length : the length of the class weights at the start, see the module
+
+    References
+    ----------
+    Wang et al. 2017 (NormFace); Zhai and Wu 2019, Eq. 1, for metric learning.
     """
 
     def __init__(
@@ -57,7 +64,15 @@ class CosFace(_ClassDirections):
 
     mean_i -log( e^(s (cos_iy - m)) / (e^(s (cos_iy - m)) + sum over other classes c of e^(s cos_ic)) )
 
-    Source: Wang et al. 2018 (CosFace), Eq. 4. Defaults: margin 0.35 and scale 64, as in pytorch-metric-learning.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    margin, scale : m, a cosine, and s; 0.35 and 64, as in pytorch-metric-learning
+    weight_length : the length of the class weights at the start, see the module
+
+    References
+    ----------
+    Wang et al. 2018 (CosFace), Eq. 4.
     """
 
     def __init__(
@@ -86,8 +101,16 @@ class ArcFace(_ClassDirections):
     Where theta + m would pass 180 degrees, cos(theta + m) is replaced by cos(theta) - m sin(m) (m in radians), so that
     the loss keeps growing with the angle (for margins below 133 degrees; above, it falls at the change).
 
-    Source: Deng et al. 2019 (ArcFace), Eq. 3; the replacement is in the authors' code and pytorch-metric-learning.
-    margin: degrees, in [0, 180]. Defaults: margin 28.6 degrees (0.5 rad) and scale 64, as in both.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    margin : m in degrees, in [0, 180]; 28.6 (0.5 rad), as in both
+    scale : s, 64 as in both
+    weight_length : the length of the class weights at the start, see the module
+
+    References
+    ----------
+    Deng et al. 2019 (ArcFace), Eq. 3; the replacement is in the authors' code and pytorch-metric-learning.
     """
 
     def __init__(

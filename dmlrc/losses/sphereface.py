@@ -17,10 +17,21 @@ class SphereFace(nn.Module):
 
     with theta_ic the angle between x_i and w_c, y the class of i, and s = scale; psi falls from 1 to 1 - 2 margin.
 
-    Source: Liu et al. 2017 (SphereFace), Eq. 7, on un-normalised embeddings; without the annealing between cos and psi
-    of the authors' code. margin: a whole number. Defaults: margin 4, of the paper, and scale 1, as in
-    pytorch-metric-learning. W: parameter (embedding_dim, num_classes), standard normal at the start; its columns are
-    L2-normalised in each forward pass.
+    Parameters
+    ----------
+    num_classes, embedding_dim : C and D; the labels are in [0, C)
+    margin : a whole number; 4, of the paper
+    scale : s, 1 as in pytorch-metric-learning
+
+    Notes
+    -----
+    W: parameter (embedding_dim, num_classes), standard normal at the start; its columns are L2-normalised in each
+    forward pass.
+
+    References
+    ----------
+    Liu et al. 2017 (SphereFace), Eq. 7, on un-normalised embeddings; without the annealing between cos and psi of the
+    authors' code.
     """
 
     normalized = False

@@ -19,9 +19,14 @@ class StructuredClustering(nn.Module):
     of the samples nearest to each medoid. The maximum is approximated by `greedy_medoids` and `refine_medoids`; the
     gradient is that of F at the medoids found, and of F_true.
 
-    Source: Song et al. 2017 (Deep Metric Learning via Facility Location), Eqs. 1 to 6, Algorithms 1 and 2.
-    Defaults: gamma 1 and at most 5 refinements, of their public code and of Fehervari et al. 2019 ("Struct Clust").
-    The value is a sum over the batch, not a mean.
+    Parameters
+    ----------
+    gamma, refinements : 1 and at most 5, of the public code and of Fehervari et al. 2019 ("Struct Clust")
+
+    References
+    ----------
+    Song et al. 2017 (Deep Metric Learning via Facility Location), Eqs. 1 to 6, Algorithms 1 and 2. The value is a sum
+    over the batch, not a mean.
     """
 
     normalized = True
@@ -55,7 +60,7 @@ def true_score(d: Tensor, classes: Tensor) -> Tensor:
 
 
 def greedy_medoids(d: Tensor, classes: Tensor, gamma: float) -> Tensor:
-    """One medoid after the other, each the sample that raises F(S) + gamma (1 - NMI) most: (K,) positions.
+    """Choose one medoid after the other, the sample that raises F(S) + gamma (1 - NMI) most: (K,) positions.
 
     Algorithm 1 of Song et al. d: (B, B) without gradient; classes: (B,), numbered from 0, K of them. Of equally good
     samples the first is taken.

@@ -6,18 +6,27 @@ from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsume
 
 
 class SupCon(nn.Module):
-    """For every positive pair, tell the positive from all other samples of the batch.
+    """Tell the positive of every positive pair from all other samples of the batch.
 
     mean over anchors i with positives of  1 / |P_i|  sum over positives p of
         -log( e^(s_ip/T) / sum over a != i of e^(s_ia/T) )
 
     with the cosine s_ij and the temperature T.
 
-    Source: Khosla et al. 2020 (Supervised Contrastive Learning), Eq. 2 ("out"), on the embeddings of the batch: no two
-    views of an image, no projection head. Default: temperature 0.1, the paper's and pytorch-metric-learning's.
-    With two images a class it is `NTXent`; with more, the other positives stay in the denominator, so that the loss
-    has a floor of log |P_i|. A batch of one class still pulls its samples to equal similarities, where
+    Parameters
+    ----------
+    temperature : T, above 0; 0.1, the paper's and pytorch-metric-learning's
+
+    Notes
+    -----
+    With two images a class it is `NTXent`; with more, the other positives stay in the denominator, so that the loss has
+    a floor of log |P_i|. A batch of one class still pulls its samples to equal similarities, where
     pytorch-metric-learning has 0.
+
+    References
+    ----------
+    Khosla et al. 2020 (Supervised Contrastive Learning), Eq. 2 ("out"), on the embeddings of the batch: no two views of
+    an image, no projection head.
     """
 
     normalized = True

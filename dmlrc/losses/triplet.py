@@ -13,9 +13,14 @@ class Triplet(nn.Module):
 
     with the Euclidean distance d_ij = |x_i - x_j|.
 
-    Source: Musgrave et al. 2020, Eq. 2. Weinberger et al. 2006 and Schroff et al. 2015 (FaceNet) use squared
-    distances; the plain distance and the mean over the non-zero triplets are pytorch-metric-learning's.
-    Default: margin 0.05, as in pytorch-metric-learning. No mining: all triplets.
+    Parameters
+    ----------
+    margin : a distance, 0.05 as in pytorch-metric-learning
+
+    References
+    ----------
+    Musgrave et al. 2020, Eq. 2. Weinberger et al. 2006 and Schroff et al. 2015 (FaceNet) use squared distances; the
+    plain distance and the mean over the non-zero triplets are pytorch-metric-learning's. No mining: all triplets.
     """
 
     normalized = True

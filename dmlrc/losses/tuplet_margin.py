@@ -15,8 +15,14 @@ class TupletMargin(nn.Module):
 
     with the negatives of a, beta = margin and s = scale.
 
-    Source: Yu and Tao 2019, Eq. 7, over all positive pairs of the batch, as in pytorch-metric-learning.
-    margin: degrees. Defaults: margin 5.73 (0.1 rad) and scale 64, of both.
+    Parameters
+    ----------
+    margin : beta in degrees; 5.73 (0.1 rad), of both
+    scale : s, 64 of both
+
+    References
+    ----------
+    Yu and Tao 2019, Eq. 7, over all positive pairs of the batch, as in pytorch-metric-learning.
     """
 
     normalized = True

@@ -35,8 +35,16 @@ def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
 def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
     """Score as `retrieval_scores` with the signs of the embeddings, ranked by Hamming distance.
 
-    Same arguments, names, errors and treatment of ties (of which there are many: D + 1 distances for all images).
-    It is not the accuracy of a network trained for binary codes, only of its thresholded output.
+    It is not the accuracy of a network trained for binary codes, only of its thresholded output. Ties, of which there
+    are many (D + 1 distances for all images), are treated as there.
+
+    Parameters
+    ----------
+    embeddings, labels, names, query : as in `retrieval_scores`, errors too
+
+    Returns
+    -------
+    metric name -> value
 
     >>> from dmlrc.metrics import evaluate_binary
     >>> evaluate_binary([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])

@@ -132,9 +132,17 @@ class ClassScores(NamedTuple):
 def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision_at_1"), query=None) -> ClassScores:
     """Score as `retrieval_scores`, class by class: one search, and the mean over the queries of each class.
 
-    Arguments and errors as there. A class has queries if it has two images (with a separate query set: if the
-    gallery holds one), else its scores are NaN. The mean of the others, weighted by `queries`, is what
-    `retrieval_scores` gives, so nobody needs a second search for it.
+    A class has queries if it has two images (with a separate query set: if the gallery holds one), else its scores are
+    NaN. The mean of the others, weighted by `queries`, is what `retrieval_scores` gives, so nobody needs a second
+    search for it.
+
+    Parameters
+    ----------
+    embeddings, labels, names, query : as in `retrieval_scores`, errors too
+
+    Returns
+    -------
+    ClassScores, with a row a class
 
     >>> result = per_class([[0.0], [1.0], [3.0], [7.0], [8.0], [50.0]], [4, 4, 4, 2, 2, 3], ["precision_at_1"])
     >>> result.classes.tolist(), result.queries.tolist(), result.scores["precision_at_1"].tolist()
@@ -342,7 +350,7 @@ def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _score(name: str, ranking: Ranking, cutoff: Tensor, positives: Tensor) -> Tensor:
-    """One metric for each query of a block: ranking (B, K), cutoff (B,) in 1..K, positives (B,) -> (B,)"""
+    """Score each query of a block by a metric: ranking (B, K), cutoff (B,) in 1..K, positives (B,) -> (B,)"""
     last = cutoff[:, None] - 1
     if name == "precision_at_1":
         return ranking.hit[:, 0]

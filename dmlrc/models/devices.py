@@ -1,4 +1,4 @@
-"""What models run on, answered without importing torch."""
+"""Devices that models run on, found without importing torch."""
 
 import glob
 import os
@@ -24,7 +24,7 @@ def check_device(named: str, gpus: int) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether studies run on a GPU here, by the files of its driver; torch itself is asked once a study runs."""
+    """Tell whether studies run on a GPU here, by the files of its driver; torch itself is asked once a study runs."""
     gpus = len(glob.glob("/dev/nvidia[0-9]*"))
     named = os.environ.get("DMLRC_DEVICE")
     return check_device(named, gpus) != "cpu" if named else gpus > 0

@@ -124,8 +124,15 @@ def _frozen(kind: type[nn.BatchNorm2d]) -> type[nn.BatchNorm2d]:
 def freeze_batch_norm(module: nn.Module) -> nn.Module:
     """Freeze every BatchNorm2d inside `module`, in place: fixed statistics, fixed scale and shift; returns it.
 
-    Musgrave et al. 2020 and Roth et al. 2020 train with BatchNorm frozen. The layers keep their names and values,
-    and stay frozen under `module.train()`.
+    The layers keep their names and values, and stay frozen under `module.train()`.
+
+    Parameters
+    ----------
+    module : a trunk, or any other module
+
+    References
+    ----------
+    Musgrave et al. 2020 and Roth et al. 2020 train with BatchNorm frozen.
     """
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
@@ -149,9 +156,12 @@ def embed(
 
     Parameters
     ----------
+    model : a batch of the model's input -> (B, D)
     images : uint8 (N, C, H, W), or whatever `preprocess` takes, such as cached features (N, F)
         May be a read-only memory map, of which one batch at a time is read.
     preprocess : a batch of `images` on `device` -> the model's input
+    batch_size : images at a time
+    device : where the model computes
     desc : of the progress bar; None for none
 
     Returns

@@ -169,9 +169,9 @@ RESNET50_METHODS = (*_SHARED, PROXY_SOFTMAX, replace(DREML, changes={**DREML.cha
 # Table 4 has no Triplet Semihard, Lifted Struct and Ranked List Loss. SOP has classes of 2 to 12 images: an episode has
 # one support image and one query of each of 60 classes (ours), so that no class is left out.
 _SOP_SHARED = tuple(
-    replace(each, classes_per_batch=60, images_per_class=2) if each.name == "prototypical" else each
-    for each in _SHARED
-    if each.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
+    replace(method, classes_per_batch=60, images_per_class=2) if method.name == "prototypical" else method
+    for method in _SHARED
+    if method.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
 )
 SOP_METHODS = (*_SOP_SHARED, PROXY_SOFTMAX)
 
@@ -180,7 +180,7 @@ EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
 BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def fehervari_sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 1 and 2."""
     return {
         "dims": levels("dim", EMBEDDING_DIMS, methods, "embedding_dim"),

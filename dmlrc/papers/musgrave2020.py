@@ -110,7 +110,7 @@ _WIDENED = {
 def _on_sop(method: Method) -> Method:
     fixed = {"reg_weight": 0.0} if method.name == "soft_triple" else {}
     space = {**method.space, **_WIDENED.get(method.name, {})}
-    searched = {name: each for name, each in space.items() if name not in fixed}
+    searched = {name: limits for name, limits in space.items() if name not in fixed}
     return replace(method, space=searched, settings={**method.settings, **fixed})
 
 

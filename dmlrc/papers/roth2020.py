@@ -165,7 +165,7 @@ def _regularized(switch: float, **own: float) -> tuple[Method, ...]:
 
 def _changed(methods: tuple[Method, ...], changes: Mapping[str, Mapping[str, float]]) -> tuple[Method, ...]:
     """The methods with other settings for some, by name."""
-    return tuple(replace(each, settings={**each.settings, **changes.get(each.name, {})}) for each in methods)
+    return tuple(replace(method, settings={**method.settings, **changes.get(method.name, {})}) for method in methods)
 
 
 METHODS = (*_OBJECTIVES, *MINERS, *_regularized(0.4, r_margin_12=0.35, r_snr=0.3))
@@ -173,7 +173,7 @@ CARS196_METHODS = (*_OBJECTIVES, *MINERS, *_regularized(0.35))
 # No SOP result for Pnca and SoftTriple in the paper.
 SOP_METHODS = (
     *_changed(
-        tuple(each for each in _OBJECTIVES if each.name not in ("proxy_nca", "soft_triple")),
+        tuple(method for method in _OBJECTIVES if method.name not in ("proxy_nca", "soft_triple")),
         {"histogram": {"n_bins": 10}, "softmax": {LOSS_WEIGHTS_LR: 2e-3}},
     ),
     *MINERS,
@@ -201,7 +201,7 @@ WEIGHT_DECAYS = (0.0, 4e-5, 4e-4, 4e-3)
 PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def roth_sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
     six = sampled(methods)
     return {
@@ -216,10 +216,10 @@ def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
 
 def sampled(methods: tuple[Method, ...]) -> tuple[Method, ...]:
     """The six objectives of the sweeps."""
-    return tuple(each for each in methods if each.name in SAMPLED)
+    return tuple(method for method in methods if method.name in SAMPLED)
 
 
 def drawn(methods: tuple[Method, ...], sampler: str, images: int, batch: int = 112) -> tuple[Method, ...]:
     """The methods with another sampler."""
     layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": batch // images}
-    return tuple(replace(each, **layout) for each in methods)
+    return tuple(replace(method, **layout) for method in methods)

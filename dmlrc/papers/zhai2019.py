@@ -77,7 +77,7 @@ METHODS = (
     _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64, **_START),
 )
 # SOP and In-Shop have about 5 images a class.
-FEW_IMAGES_METHODS = tuple(replace(each, classes_per_batch=15, images_per_class=5) for each in METHODS)
+FEW_IMAGES_METHODS = tuple(replace(method, classes_per_batch=15, images_per_class=5) for method in METHODS)
 
 # Tables 1 to 3, 5 and 6; 512 dimensions unless the name says otherwise.
 _GOOGLENET = {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}
@@ -96,11 +96,11 @@ SAMPLES_PER_CLASS = (None, (1, 75), (3, 25), (12, 6), (25, 3), (37, 2), (75, 1))
 CLASS_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
-def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
+def zhai_sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The tables and figures of the paper beside its main study, all with normalised softmax."""
     softmax = methods[:1]
     trunks = SOP_TRUNKS if dataset == "sop" else TRUNKS
-    found = {
+    sweeps = {
         "trunks": [Level(name, softmax, changes) for name, changes in trunks.items()],
         "dims": [
             *levels("dim", EMBEDDING_DIMS[:-1], softmax, "embedding_dim"),
@@ -108,13 +108,13 @@ def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Leve
         ],
     }
     if dataset == "cub200":
-        found["samples"] = [
+        sweeps["samples"] = [
             replace(level, changes={"embedding_dim": 512}) for level in map(sample_level, SAMPLES_PER_CLASS)
         ]
-        found["layer_norm"] = layer_norm(softmax)
+        sweeps["layer_norm"] = layer_norm(softmax)
     if dataset == "sop":
-        found["shares"] = levels("share", CLASS_SHARES, softmax, "class_share")
-    return found
+        sweeps["shares"] = levels("share", CLASS_SHARES, softmax, "class_share")
+    return sweeps
 
 
 def layer_norm(methods: tuple[Method, ...]) -> tuple[Level, ...]:

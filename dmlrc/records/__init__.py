@@ -51,7 +51,7 @@ __all__ = [
     "MADE_BY",
     "PRETRAINED",
     "StudyRecords",
-    "export",
+    "export_records",
     "find",
     "finished_units",
     "from_units",
@@ -85,10 +85,21 @@ __all__ = [
 
 
 def load(study: str) -> StudyRecords:
-    """The records of a study: those made here (runs/), and the committed ones (results/).
+    """Read the records of a study: those made here (runs/), and the committed ones (results/).
 
     They are read again only where a file has changed since the last time. All of it is the caller's own: the columns of
     a frame are copied once they are written to, what is nested in them is copied here.
+
+    Parameters
+    ----------
+    study : name of a study
+
+    Raises
+    ------
+    MissingDataError
+        Where there are none.
+    DmlrcError
+        For records that are damaged, or do not fit together.
     """
     study = names.current(study)
     folders = paths.runs() / study, paths.committed(study)
@@ -107,7 +118,7 @@ _NESTED = ("params", "values")
 
 
 def find(study: str) -> StudyRecords | None:
-    """As `load`, None for a study without records."""
+    """Load as `load` does, None for a study without records."""
     try:
         return load(study)
     except MissingDataError:
@@ -115,7 +126,7 @@ def find(study: str) -> StudyRecords | None:
 
 
 def _state(folder: Path) -> tuple:
-    """What differs when a record in a folder was written again, or one came or went."""
+    """State of a folder, which differs when a record in it was written again, or one came or went."""
     files = []
     for path in sorted([*folder.glob("*"), *underway.unit_files(folder)]):
         with contextlib.suppress(FileNotFoundError):  # another run has renamed it since
@@ -128,7 +139,7 @@ def _state(folder: Path) -> tuple:
 @lru_cache(maxsize=256)  # more than a book has studies
 def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords:
     """The records in these folders, which are those of `paths`, in this state."""
-    here, finished = underway.run_here(study), committed.committed(study)
+    here, finished = underway.run_here(study), committed.read_committed(study)
     if here and finished and meta.configuration(here.meta) == meta.configuration(finished.meta):
         return joined(here, finished)
     if here or finished:
@@ -137,7 +148,7 @@ def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords
 
 
 def finished_units(study: str, configuration: dict) -> list[dict]:
-    """What is finished of a study: method, repetition, kind, number, state, params and, of a trial, value.
+    """Finished units of a study: method, repetition, kind, number, state, params and, of a trial, value.
 
     Raises DmlrcError where the records were made under another configuration than this one.
     """
@@ -153,7 +164,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
             "another name"
         )
     configuration = configuration | {"contents": records.meta["contents"]}
-    differing = meta.differences(meta.configuration(records.meta), json.loads(json.dumps(configuration)))
+    differing = meta.differing_fields(meta.configuration(records.meta), json.loads(json.dumps(configuration)))
     if differing:
         raise DmlrcError(
             f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
@@ -169,7 +180,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
 
 
 def _make_room(study: str) -> str:
-    """What to do about the records of a study that were made here; committed ones stay where they are."""
+    """Say what to do about the records of a study that were made here; committed ones stay where they are."""
     return f"move what it has in {paths.runs() / study} away, or " if is_begun(study) else ""
 
 
@@ -196,7 +207,7 @@ def recorded_in(root: Path) -> list[str]:
     )
 
 
-def export(study: str, complete: bool) -> Path:
+def export_records(study: str, complete: bool) -> Path:
     """Write the records of a study that was run here to results/<study>/ as Parquet, with those already there.
 
     Its records there are replaced whole or not at all; those of other studies in folders below it stay. complete:
@@ -214,10 +225,10 @@ def export(study: str, complete: bool) -> Path:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.problems`."""
-    sentences = underway.problems(study)
+    """Faults of the files of a study, here and committed, a sentence each; see `dmlrc.plan.study_problems`."""
+    sentences = underway.unit_problems(study)
     try:
-        committed.committed(study)
+        committed.read_committed(study)
     except DmlrcError as error:
         sentences.append(str(error))
     return sentences

@@ -22,7 +22,7 @@ from dmlrc.records.meta import CONFIGURATION, GROWING, RESTORE, read_meta
 from dmlrc.records.schema import checked_columns
 
 
-def committed(study: str) -> StudyRecords | None:
+def read_committed(study: str) -> StudyRecords | None:
     """The finished records of a study, None where there are none."""
     folder = paths.committed(study)
     return read_parquet(folder, study) if (folder / "meta.json").exists() else None
@@ -66,7 +66,7 @@ def _parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 def _reading(path: Path, read: Callable[[Path], T]) -> T:
-    """What a committed file gives. Raises DmlrcError, with the way out, where it cannot be read."""
+    """Guard the reading of a committed file. Raises DmlrcError, with the way out, where it cannot be read."""
     try:
         return read(path)
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def sha256(path: Path) -> str:
 
 
 def is_published_whole(study: Study) -> bool:
-    """Whether all records of a study are committed, and none was made here: told by its meta alone."""
+    """Tell whether all records of a study are committed, and none was made here, by its meta alone."""
     folder = paths.committed(study.name)
     if (paths.runs() / study.name / "meta.json").exists() or not (folder / "meta.json").exists():
         return False

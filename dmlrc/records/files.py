@@ -36,12 +36,12 @@ def write_sealed(path: Path, value: Mapping) -> None:
     write_json(path, whole | {_SEAL: _checksum(whole)})
 
 
-def unsealed(told: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
-    """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
-    if not isinstance(told, dict):
-        return told
-    contents = {name: value for name, value in told.items() if name != _SEAL}
-    if _SEAL in told and told[_SEAL] != _checksum(contents):
+def unsealed(sealed: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
+    """Contents without their checksum; older records have none. Raises DmlrcError where they were changed since."""
+    if not isinstance(sealed, dict):
+        return sealed
+    contents = {name: value for name, value in sealed.items() if name != _SEAL}
+    if _SEAL in sealed and sealed[_SEAL] != _checksum(contents):
         raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
     return contents
 

@@ -1,4 +1,4 @@
-"""What a method was, as its records keep it: enough to tell whether they are still those of the method of today.
+"""Fingerprint of a method, which its records keep: enough to tell whether they are those of the method of today.
 
 A loss of this library is known by its name, since the commit of a record says which code it was: who changes what it
 computes, and not only how, has its records made again (see CONTRIBUTING.md). One of an installed
@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dmlrc import paths
 from dmlrc.methods import Method, Space
 
 Fingerprint = Mapping[str, Any]
@@ -37,6 +37,7 @@ _PARTS = {
     "batches": "its batches",
     "training": "its training",
 }
+_BATCHES = ("classes_per_batch", "images_per_class", "sampler")
 _NOT_OF_A_CLASS = (
     "__dict__",
     "__weakref__",
@@ -48,23 +49,23 @@ _NOT_OF_A_CLASS = (
 )
 
 
-def of(method: Method) -> dict[str, Any]:
+def fingerprint_of(method: Method) -> dict[str, Any]:
     """The fingerprint of a method, as JSON can hold it: all that decides what its trials and reruns give, but the code
     of this library.
 
     loss: a name, or {"name", "code"} where the code is one's own. packages: the versions of those that the loss comes
     from or uses. python: of code of one's own. space, settings, changes, batches, training: the method's fields.
     """
-    told: dict[str, Any] = _loss(method.loss)
-    told["space"] = {name: _range(each) for name, each in method.space.items()}
-    told |= {"settings": dict(method.settings), "changes": dict(method.changes)}
-    told["batches"] = {name: getattr(method, name) for name in ("classes_per_batch", "images_per_class", "sampler")}
+    description: dict[str, Any] = _loss(method.loss)
+    description["space"] = {name: _range(limits) for name, limits in method.space.items()}
+    description |= {"settings": dict(method.settings), "changes": dict(method.changes)}
+    description["batches"] = {name: getattr(method, name) for name in _BATCHES}
     if callable(method.sampler):
         own = _loss(method.sampler)
-        told["batches"]["sampler"] = own.pop("loss")
-        told |= own | {"packages": {**own.get("packages", {}), **told.get("packages", {})}}
-    told["training"] = {name: getattr(method, name) for name in ("weight_decay", "optimizer")}
-    return json.loads(json.dumps(told, sort_keys=True, default=_plain))
+        description["batches"]["sampler"] = own.pop("loss")
+        description |= own | {"packages": {**own.get("packages", {}), **description.get("packages", {})}}
+    description["training"] = {name: getattr(method, name) for name in ("weight_decay", "optimizer")}
+    return json.loads(json.dumps(description, sort_keys=True, default=_plain))
 
 
 def _range(searched: Space) -> dict[str, Any]:
@@ -75,37 +76,38 @@ def _range(searched: Space) -> dict[str, Any]:
 
 
 def differences(old: Fingerprint | None, new: Fingerprint) -> list[str]:
-    """What changed of a method, a few words each; empty where records of `old` are records of `new`.
+    """Changes of a method, a few words each; empty where records of `old` are records of `new`.
 
     What only the new one tells was introduced later, with a default that does what was done before. Records that are
     older than fingerprints are those of the library's own losses, and of no other.
     """
     if old is None:
         return [] if is_of_library(new) else ["of which loss its records are was not written down"]
-    said = []
+    changes = []
     pythons = old.get("python"), new.get("python")
     if None not in pythons and pythons[0] != pythons[1]:
-        said.append("Python {} -> {}, whose code cannot be compared".format(*pythons))
+        changes.append("Python {} -> {}, whose code cannot be compared".format(*pythons))
     elif _identity(old["loss"]) != _identity(new["loss"]):
-        said.append("the source of its loss")
+        changes.append("the source of its loss")
     packages = {name: (version, new.get("packages", {}).get(name)) for name, version in old.get("packages", {}).items()}
-    said += [f"{name} {before} -> {after}" for name, (before, after) in packages.items() if after and before != after]
+    changes += [f"{name} {was} -> {now}" for name, (was, now) in packages.items() if now and was != now]
     for part, word in _PARTS.items():
         fields = part in ("batches", "training")  # all methods have these, so that the old one tells all that it knew
         names = old[part] if fields else sorted({*old[part], *new[part]})
         if changed := [name for name in names if old[part].get(name) != new[part].get(name)]:
-            both = ((name, *(_words(each[part].get(name)) for each in (old, new))) for name in changed)
-            said.append(f"{word} ({', '.join(f'{name} {was} -> {now}' for name, was, now in both)})")
-    return said
+            both = ((name, *(_words(fingerprint[part].get(name)) for fingerprint in (old, new))) for name in changed)
+            changes.append(f"{word} ({', '.join(f'{name} {was} -> {now}' for name, was, now in both)})")
+    return changes
 
 
 def _identity(loss: str | Mapping[str, str]) -> str:
     return loss if isinstance(loss, str) else loss["code"]
 
 
-def is_of_library(told: Fingerprint) -> bool:
-    """Whether a method's loss is one of this library."""
-    return isinstance(told["loss"], str) and ("." not in told["loss"] or told["loss"].startswith("dmlrc."))
+def is_of_library(fingerprint: Fingerprint) -> bool:
+    """Tell whether a method's loss is one of this library."""
+    loss = fingerprint["loss"]
+    return isinstance(loss, str) and ("." not in loss or loss.startswith("dmlrc."))
 
 
 def _plain(value: Any) -> Any:
@@ -133,23 +135,23 @@ def _loss(loss: Any) -> dict[str, Any]:
     if isinstance(loss, str):
         return {"loss": loss}
     reader = _Reader()
-    told = reader.whole(loss)
+    description = reader.whole(loss)
     name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
     packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
-    if told == name:
+    if description == name:
         return {"loss": name} | packages
-    own = {"name": name.rpartition(".")[2], "code": _hash(told)}
+    own = {"name": name.rpartition(".")[2], "code": _hash(description)}
     return {"loss": own, "python": "{}.{}".format(*sys.version_info)} | packages
 
 
 def description(loss: Any) -> Any:
-    """All that the code of a loss is and reaches, as JSON can hold it; of a name or a loss of a package, the name."""
+    """Describe all that the code of a loss is and reaches, as JSON can hold it; of a loss of a package, by the name."""
     return _Reader().whole(loss)
 
 
-def changed(old: Any, new: Any) -> str | None:
+def first_change(old: Any, new: Any) -> str | None:
     """The name of the first value in which two descriptions of one loss differ; None where they are equal."""
-    if not all(isinstance(each, dict) for each in (old, new)):
+    if not all(isinstance(description, dict) for description in (old, new)):
         return _changed(old, new)
     return _changed(old["loss"], new["loss"]) or _changed(old["files"], new["files"])
 
@@ -163,22 +165,22 @@ def _changed(old: Any, new: Any, name: str = "a default or an enclosed value") -
         pairs = [(name, *pair) for pair in zip(old, new, strict=True)]
     else:
         return name
-    return next(found for key, *pair in pairs if (found := _changed(*pair, key)))
+    return next(place for key, *pair in pairs if (place := _changed(*pair, key)))
 
 
 def _hash(description: Any) -> str:
     return _digest(description, {}).hex()[:16]
 
 
-def _digest(told: Any, known: dict[int, bytes]) -> bytes:
+def _digest(value: Any, known: dict[int, bytes]) -> bytes:
     """The digest of a description, in which many places may share one part: each part is read once."""
-    if isinstance(told, str | int):
-        return hashlib.sha256(str(told).encode()).digest()
-    if id(told) not in known:
-        parts = [each for item in sorted(told.items()) for each in item] if isinstance(told, dict) else told
-        joined = type(told).__name__.encode() + b"".join(_digest(each, known) for each in parts)
-        known[id(told)] = hashlib.sha256(joined).digest()
-    return known[id(told)]
+    if isinstance(value, str | int):
+        return hashlib.sha256(str(value).encode()).digest()
+    if id(value) not in known:
+        parts = [part for item in sorted(value.items()) for part in item] if isinstance(value, dict) else value
+        joined = type(value).__name__.encode() + b"".join(_digest(part, known) for part in parts)
+        known[id(value)] = hashlib.sha256(joined).digest()
+    return known[id(value)]
 
 
 class _Reader:
@@ -192,7 +194,7 @@ class _Reader:
 
     def whole(self, loss: Any) -> Any:
         """The loss, and where it is not of a package the files that it reaches."""
-        told, files = self.tell(loss), {}
+        description, files = self.tell(loss), {}
         while left := sorted(self._files.keys() - files.keys()):
             files[left[0]] = self._mapping(
                 {
@@ -201,7 +203,7 @@ class _Reader:
                     if not (name.startswith("__") and name.endswith("__")) and not isinstance(value, Method)
                 }
             )
-        return {"loss": told, "files": files} if files else told
+        return {"loss": description, "files": files} if files else description
 
     def tell(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
@@ -210,7 +212,7 @@ class _Reader:
             return f"{len(self._open) - self._open.index(id(value))} further up"
         if id(value) not in self._described:
             self._open.append(id(value))
-            describe = next((each for kinds, each in self._DESCRIBED if isinstance(value, kinds)), _Reader._object)
+            describe = next((method for kinds, method in self._DESCRIBED if isinstance(value, kinds)), _Reader._object)
             self._described[id(value)] = value, describe(self, value)
             self._open.pop()
         return self._described[id(value)][1]
@@ -219,7 +221,7 @@ class _Reader:
         return [type(values).__name__, *map(self.tell, values)]
 
     def _set(self, values: Any) -> Any:
-        return ["set", *sorted(_hash(self.tell(each)) for each in values)]
+        return ["set", *sorted(_hash(self.tell(item)) for item in values)]
 
     def _mapping(self, values: Mapping) -> Any:
         return {str(key): self.tell(values[key]) for key in sorted(values, key=str)}
@@ -239,7 +241,7 @@ class _Reader:
         return value.__name__
 
     def _note(self, module: str, names: Mapping[str, Any]) -> bool:
-        """Whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
+        """Tell whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
         own = self._is_own(module)
         if own and module not in ("__main__", "__mp_main__"):  # a notebook defines much beside the loss
             self._files.setdefault(module, names)
@@ -250,7 +252,7 @@ class _Reader:
         if not self._note(value.__globals__.get("__name__", "__main__"), value.__globals__):
             name = f"{value.__module__}.{value.__qualname__}"
             return [name, *cells] if cells else name  # a decorator of a package holds one's own function
-        attributes = {key: each for key, each in vars(value).items() if key != "__wrapped__"}
+        attributes = {key: attribute for key, attribute in vars(value).items() if key != "__wrapped__"}
         defaults = [self.tell(value.__defaults__), self.tell(value.__kwdefaults__)]
         return ["function", *self._code(value.__code__, value.__globals__), cells, defaults, self._mapping(attributes)]
 
@@ -272,7 +274,7 @@ class _Reader:
     def _class(self, value: type) -> Any:
         if not self._note(value.__module__, vars(sys.modules.get(value.__module__, types.SimpleNamespace()))):
             return f"{value.__module__}.{value.__qualname__}"
-        body = {name: each for name, each in vars(value).items() if name not in _NOT_OF_A_CLASS}
+        body = {name: attribute for name, attribute in vars(value).items() if name not in _NOT_OF_A_CLASS}
         return ["class", self.tell(type(value)), [self.tell(base) for base in value.__bases__], self._mapping(body)]
 
     def _object(self, value: Any) -> Any:
@@ -287,23 +289,21 @@ class _Reader:
         if isinstance(value, np.random.Generator):
             return [kind, str(value.bit_generator.seed_seq.entropy)]
         try:
-            made = value.__reduce_ex__(
-                2
-            )  # as pickle and copy see it: its dictionary, its slots, or what it says itself
+            reduced = value.__reduce_ex__(2)  # as pickle and copy see it: dictionary, slots, or what it says itself
         except Exception:  # a lock, a socket: it is known by its name, if it has one
             return [kind, f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"]
-        parts = made[1:] if isinstance(made, tuple) else [made]
+        parts = reduced[1:] if isinstance(reduced, tuple) else [reduced]
         return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in parts]]
 
     def _is_own(self, module: str) -> bool:
-        """Whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
+        """Tell whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
         top = module.partition(".")[0]
         if top == "__main__":  # a notebook's, which may say that its file is that of the kernel
             return True
         if top in _OF_EVERY_METHOD or top in sys.stdlib_module_names:
             return False
         file = getattr(sys.modules.get(module), "__file__", None) or getattr(sys.modules.get(top), "__file__", None)
-        if file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts):
+        if file is None or paths.is_own(file):
             return True
         self.packages |= {name: metadata.version(name) for name in _distributions().get(top, ())}
         return False

@@ -36,21 +36,24 @@ class StudyRecords:
 
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
-    trials: trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
-    complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
-    torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the
-    last five).
-    reruns: rerun, and the same without a value; params is None in records that are older than this frame.
-    runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
-    steps, seconds, val_map_at_r, val_precision_at_1.
-    scores: rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half. The method
-    "pretrained" is the trunk before any training.
-    curves: kind, number, fold, step, metric, value.
-    arrays: rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where the
-    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...)
-    and how many queries each of them has ("queries").
-    meta: study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings (of
-    each method, those that are not searched), commit, created.
+
+    Parameters
+    ----------
+    trials : trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
+        complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
+        torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say
+        the last five)
+    reruns : rerun, and the same without a value; params is None in records that are older than this frame
+    runs : kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
+        steps, seconds, val_map_at_r, val_precision_at_1
+    scores : rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half
+        The method "pretrained" is the trunk before any training.
+    curves : kind, number, fold, step, metric, value
+    arrays : rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where
+        the protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r"
+        ...) and how many queries each of them has ("queries")
+    meta : study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings
+        (of each method, those that are not searched), commit, created
     """
 
     trials: pd.DataFrame
@@ -67,7 +70,7 @@ class StudyRecords:
 
     @property
     def searches(self) -> int:
-        """How often a method was searched and rerun, at most; a search without a rerun has nothing to compare yet."""
+        """Number of searches with a rerun, of the method with the most: one without has nothing to compare."""
         return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
 
     @property
@@ -157,7 +160,7 @@ def only(records: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
 
 
 def _units(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """To which unit each row of a frame belongs: the columns _UNIT. name: of FRAMES."""
+    """Unit that each row of a frame belongs to: the columns _UNIT. name: of FRAMES."""
     kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
     return (frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame)[_UNIT]
 

@@ -1,4 +1,4 @@
-"""What the records of a study share: its meta.json."""
+"""Metadata that the records of a study share: its meta.json."""
 
 import json
 from collections.abc import Mapping
@@ -47,13 +47,13 @@ def configuration(meta: Mapping) -> dict[str, Any]:
     return {name: meta[name] for name in CONFIGURATION}
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
+def differing_fields(old: Any, new: Any, path: str = "") -> list[str]:
     """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
 
     A field that only the new one has was introduced later, with a default that does what was done before.
     """
     if isinstance(old, dict) and isinstance(new, dict):
-        return [line for key in sorted(old) for line in differences(old[key], new.get(key), f"{path}.{key}")]
+        return [line for key in sorted(old) for line in differing_fields(old[key], new.get(key), f"{path}.{key}")]
     return [] if old == new else [f"{path.lstrip('.')} {old} -> {new}"]
 
 

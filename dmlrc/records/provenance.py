@@ -1,4 +1,4 @@
-"""Where a number comes from: commit, versions, hardware."""
+"""Provenance of a number: commit, versions, hardware."""
 
 import functools
 import os

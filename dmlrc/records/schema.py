@@ -1,4 +1,4 @@
-"""What a record may hold, checked as it is written and as it is read: a wrong number must not pass for a result."""
+"""Schema of a record, checked as it is written and as it is read: a wrong number must not pass for a result."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ class _Strict(BaseModel):
 
 
 class Run(_Strict):
-    """One training run of a unit."""
+    """Training run of a unit."""
 
     fold: NonNegativeInt
     seed: NonNegativeInt
@@ -55,7 +55,7 @@ class _Choices(_Strict):
     choices: list[bool | Finite | str]
 
 
-class Unit(_Strict):
+class UnitRecord(_Strict):
     """A trial, a rerun, or the scores of the untrained trunk."""
 
     study: str | None = None
@@ -144,7 +144,7 @@ class _Data(_Facts):
 
 
 class Meta(_Facts):
-    """What all records of a study share."""
+    """Fields that all records of a study share."""
 
     study: str
     kind: str
@@ -176,20 +176,20 @@ def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
 MADE_AGAIN = "Move it away, and it is made again"
 
 
-def checked(model: type[BaseModel], told: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
+def checked(model: type[BaseModel], contents: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
     """The contents of a file, if it is what the model says.
 
     Raises DmlrcError with the file, the field and the way out.
     """
     try:
-        model.model_validate(told)
+        model.model_validate(contents)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
     except UsageError as error:  # of a protocol
         problem = str(error)
     else:
-        return told
+        return contents
     raise DmlrcError(f"{path} is no record that can be used: {problem}. {way_out}")
 
 

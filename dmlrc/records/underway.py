@@ -11,14 +11,14 @@ from dmlrc.protocol import digest
 from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, write_sealed
 from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
 from dmlrc.records.meta import read_meta
-from dmlrc.records.schema import Unit, checked
+from dmlrc.records.schema import UnitRecord, checked
 
 ASIDE = "replaced-"
 """How the folders of records begin that are of an earlier form of their method."""
 
 
 def unit_path(record: Mapping) -> Path:
-    """Where the record of a unit lies, relative to the folder of its study."""
+    """Path of the record of a unit, relative to the folder of its study."""
     return Path(record["method"], f"{record['repetition']}-{record['kind']}-{record['number']:03d}.json")
 
 
@@ -31,12 +31,12 @@ def unit_files(folder: Path) -> list[Path]:
 
 
 def model_path(record: Mapping, study: str) -> Path:
-    """Where the model of a rerun lies, if it was kept: beside its record."""
+    """Path of the model of a rerun, if it was kept: beside its record."""
     return (paths.runs() / study / unit_path(record)).with_suffix(".safetensors")
 
 
 def is_begun(study: str) -> bool:
-    """Whether there are records of a study here; a meta.json alone is of a run that came to nothing.
+    """Tell whether there are records of a study here; a meta.json alone is of a run that came to nothing.
 
     Raises DmlrcError for records without a meta.json, which would be taken for none, and made again over them.
     """
@@ -50,7 +50,7 @@ def is_begun(study: str) -> bool:
 
 
 def run_here(study: str) -> StudyRecords | None:
-    """What was run of a study here, None where nothing was."""
+    """Records of what was run of a study here, None where nothing was."""
     folder = paths.runs() / study
     if not is_begun(study):
         return None
@@ -64,12 +64,12 @@ def read_units(folder: Path, configuration: str) -> list[dict]:
 
 
 def read_unit(path: Path, configuration: str) -> dict:
-    """One record of a study whose configuration has this digest.
+    """Read a record of a study whose configuration has this digest.
 
     Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
     configuration.
     """
-    unit = checked(Unit, unsealed(read_json(path), path), path)
+    unit = checked(UnitRecord, unsealed(read_json(path), path), path)
     _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
@@ -91,7 +91,7 @@ def _check_place(path: Path, unit: Mapping, study: str) -> None:
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
-    write_sealed(path, checked(Unit, finite(record), path))
+    write_sealed(path, checked(UnitRecord, finite(record), path))
 
 
 SAME = 1e-4
@@ -99,11 +99,11 @@ SAME = 1e-4
 
 
 def is_repeated(record: Mapping, study: str) -> bool:
-    """Whether a record here has the same setting and scores as this one."""
+    """Tell whether a record here has the same setting and scores as this one."""
     path = paths.runs() / study / unit_path(record)
     if not path.exists():
         return False
-    before = checked(Unit, unsealed(read_json(path), path), path)
+    before = checked(UnitRecord, unsealed(read_json(path), path), path)
     if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
         return False
     return all(
@@ -157,12 +157,12 @@ def writing_meta(study: str) -> Iterator[Path]:
 
 
 def lock_file(folder: Path, *of: str) -> Path:
-    """What a process locks in a folder of runs: of a study and a method while it runs it, of a study its meta.json."""
+    """File that a process locks in a folder of runs: of a study and a method that it runs, of a study its meta.json."""
     return folder / f".{'.'.join(of).replace('/', '.')}.lock"
 
 
-def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study under way, a sentence each."""
+def unit_problems(study: str) -> list[str]:
+    """Faults of the files of a study under way, a sentence each."""
     sentences, folder = [], paths.runs() / study
     try:
         if not is_begun(study) and not (folder / "meta.json").exists():

@@ -36,7 +36,7 @@ def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
     """The studies that `runs` has a row of, and the experiments that it has none of because they were not run."""
-    around = (study for main in edition for study in experiments.of(main.name).values())
+    around = (study for main in edition for study in experiments.experiments_around(main.name).values())
     of_paper = [study.name for study in around if _belongs(study, chapter)]
     return [*(records.name for records in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
 
@@ -49,8 +49,8 @@ def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
     for main in edition:
         yield main
-        around = experiments.of(main.name).items()
-        several = (experiments.load(main.name, name) for name, study in around if _belongs(study, chapter))
+        around = experiments.experiments_around(main.name).items()
+        several = (experiments.load_experiment(main.name, name) for name, study in around if _belongs(study, chapter))
         yield from (records for records in several if records is not None)
     yield from _grids(chapter, edition)
 

@@ -151,7 +151,7 @@ def around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
 
 def experiment_of(main: str, experiment: str) -> StudyRecords | None:
     """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
-    study = experiments.load(main, experiment)
+    study = experiments.load_experiment(main, experiment)
     return study and repetitions.whole(study)
 
 

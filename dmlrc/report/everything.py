@@ -50,7 +50,7 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
     """Study, experiment, records, and those with which they are ranked: losses after 2019 beside the fourteen."""
     for main in [*edition, *editions.beside(edition)]:
         yield main.name, titles.METHODS_TABLE, main, main
-        for name in experiments.of(main.name):
+        for name in experiments.experiments_around(main.name):
             if (around := editions.experiment_of(main.name, name)) is not None:
                 yield main.name, name, around, joined(main, around) if name == "after2019" else around
 

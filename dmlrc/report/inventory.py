@@ -44,10 +44,10 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """What is recorded of the experiments around each methods table: a row an experiment of a study."""
     rows = []
     for main in edition:
-        for name, study in experiments.of(main.name).items():
+        for name, study in experiments.experiments_around(main.name).items():
             row = {"Study": main.name, "experiment": titles.experiment(name, study.protocol.paper)}
             row |= {"rows": str(len(study.methods)), "reruns": "not run", "name": study.name}
-            if (recorded := experiments.load(main.name, name)) is not None:
+            if (recorded := experiments.load_experiment(main.name, name)) is not None:
                 states = recorded.reruns["state"].value_counts()
                 wanted = len(study.methods) * study.repetitions * study.budget.reruns
                 lost = [f"{states[state]} {state}" for state in tables.NO_RESULT if state in states]

@@ -42,5 +42,5 @@ def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) ->
 
 def _family(name: str, papers: Iterable[str]) -> list[Study]:
     """A study and the experiments of these papers around it."""
-    around = [study for study in experiments.of(name).values() if study.protocol.paper in papers]
+    around = [study for study in experiments.experiments_around(name).values() if study.protocol.paper in papers]
     return [studies.get(name), *around]

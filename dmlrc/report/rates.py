@@ -101,7 +101,7 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for main in edition:
         for paper in papers.ALL:
-            if (around := experiments.load(main.name, paper.key)) is not None:
+            if (around := experiments.load_experiment(main.name, paper.key)) is not None:
                 row = {"study": main.name, "paper": paper.key, "in_use": around.meta["protocol"]["lr"]}
                 rows.append(row | _peak(records.find(f"{main.name}/{paper.key}/rates")))
     return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
@@ -203,7 +203,7 @@ def inside(peaks: pd.DataFrame) -> pd.Series:
 
 def settings_from(grid: StudyRecords) -> tuple[str, float]:
     """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
-    settings = tuned.of(grid.meta["dataset"])
+    settings = tuned.grid_settings(grid.meta["dataset"])
     name = next(name for name, searched in tuned.SEARCHED_ON.items() if searched is settings)
     return name, studies.get(name).protocol.lr
 

@@ -23,7 +23,7 @@ def by_dimension(main: str) -> pd.Series:
 
     Empty where experiment "projections" was not run around it.
     """
-    projections = experiments.load(main, "projections")
+    projections = experiments.load_experiment(main, "projections")
     if projections is None:
         return pd.Series(dtype=float)
     scores = projections.scores[(projections.scores["metric"] == METRIC) & projections.scores["level_number"].notna()]

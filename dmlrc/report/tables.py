@@ -17,7 +17,7 @@ from dmlrc.data.splits import Splits, halves
 from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import fanova, published
+from dmlrc.report import importances, published
 from dmlrc.report.statistics import by_luck_of_seeds, of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
@@ -324,7 +324,7 @@ def sensitivity(records: StudyRecords) -> pd.DataFrame:
 
 
 def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
-    """Share of the trials' variance that each hyperparameter explains by itself (`fanova`), on the scale of its search.
+    """Share of the trials' variance that each hyperparameter explains (`importances`), on the scale of its search.
 
     Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
@@ -339,8 +339,8 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         complete, space = trials[trials["state"] == "complete"], spaces.get(name, {})
         if len(space) < 2 or len(complete) < min_trials or any(isinstance(limits, Choice) for limits in space.values()):
             continue
-        points, box = bench.unit_cube(space, complete["params"]), np.tile([0.0, 1.0], (len(space), 1))
-        shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
+        points = bench.unit_cube(space, complete["params"])
+        shares = importances.main_effects(points, complete["value"].to_numpy(float), seed)
         rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]

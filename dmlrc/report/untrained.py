@@ -133,7 +133,7 @@ def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None
 
     The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
     """
-    recorded = experiments.load(study.name, "trunks")
+    recorded = experiments.load_experiment(study.name, "trunks")
     if recorded and len(scores := tables.random_trunks(recorded)):
         return scores
     try:

@@ -24,7 +24,7 @@ from dmlrc.protocol import TEST_METRICS, Budget, Protocol, Study, TrunkInput
 from dmlrc.studies import tuned
 
 _TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "icons": 1004, "grocery-lite0": 40} | {
-    name: each.classes // 2 for name, each in SOURCES.items()
+    name: source.classes // 2 for name, source in SOURCES.items()
 }
 _FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
 
@@ -90,9 +90,10 @@ def experiments(main: Study) -> Iterator[Study]:
     """
     for study in _experiments(main):
         if main.name in FIRST_RUNS:
-            study = replace(study, methods=tuple(_as_first_run(each, study.protocol.paper) for each in study.methods))
-        rows = tuple(each for each in study.methods if not (main.dataset in FEATURES and _other_input(each)))
-        if rows == study.methods or len({each.level for each in rows}) > 1:
+            first = (_as_first_run(method, study.protocol.paper) for method in study.methods)
+            study = replace(study, methods=tuple(first))
+        rows = tuple(method for method in study.methods if not (main.dataset in FEATURES and _other_input(method)))
+        if rows == study.methods or len({method.level for method in rows}) > 1:
             yield replace(study, methods=rows)
 
 
@@ -100,7 +101,7 @@ _FIRST_RATES = {("roth2020", "softmax"): {LOSS_WEIGHTS_LR: 1e-5}, ("fehervari201
 
 
 def _as_first_run(method: Method, paper: str) -> Method:
-    """With class weights, proxies and boundaries that begin and learn as in the first runs, not as in papers' code."""
+    """Give class weights, proxies and boundaries the start and rate of the first runs, not those of papers' code."""
     later = {name: method.settings.get(name) for name in ("weight_length", "proxy_std")} | fehervari2019.PROXY_RATE
     settings = {name: value for name, value in method.settings.items() if later.get(name) != value}
     changes = {name: value for name, value in method.changes.items() if name != "loss_weight_decay"}
@@ -167,7 +168,7 @@ def _study(
 
 
 def _caps(main: Study) -> dict[str, int]:
-    """How many epochs, and steps in each, an experiment around this table has at most; nothing at a full budget."""
+    """Caps on the epochs, and steps in each, of an experiment around this table; none at a full budget."""
     return (_FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS).get(main.budget.base, {})
 
 
@@ -192,7 +193,7 @@ _FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_
 
 def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
     """The methods of a sweep; of a small budget three."""
-    return methods if main.budget.base == "full" else tuple(each for each in methods if each.name in _FEW)
+    return methods if main.budget.base == "full" else tuple(method for method in methods if method.name in _FEW)
 
 
 def _classes(main: Study) -> int:
@@ -223,7 +224,7 @@ _PROJECTED = {"embedding_dim": 128}
 
 
 def _projections(main: Study) -> Sequence[Level]:
-    """Where training begins: the trunk behind a random linear layer, for embeddings of every size."""
+    """Starts of training: the trunk behind a random linear layer, for embeddings of every size."""
     return levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
 
 
@@ -284,7 +285,7 @@ def _same_images(
 
 
 def _fehervari_methods() -> tuple[Method, ...]:
-    return tuple(replace(each, classes_per_batch=each.classes_per_batch // 2) for each in fehervari2019.METHODS)
+    return tuple(replace(method, classes_per_batch=method.classes_per_batch // 2) for method in fehervari2019.METHODS)
 
 
 def _fehervari(main: Study) -> Iterator[Study]:
@@ -292,7 +293,7 @@ def _fehervari(main: Study) -> Iterator[Study]:
     methods = _fehervari_methods()
     yield _study(main, "fehervari2019", protocol, methods)
     few = _few(main, methods[:-1])  # all but the ensemble
-    for name, sweep in fehervari2019.sweeps(few).items():
+    for name, sweep in fehervari2019.fehervari_sweeps(few).items():
         yield _study(main, f"fehervari2019/{name}", protocol, rows(sweep), sweep=True)
     equal = _same_images(main, protocol, fehervari2019.BATCH_SIZES, few, 60)
     yield _study(main, "fehervari2019/batches-equal", protocol, rows(equal), sweep=True)
@@ -305,7 +306,7 @@ def _zhai_protocol(main: Study) -> Protocol:
 
 def _zhai(main: Study) -> Iterator[Study]:
     protocol, softmax = _zhai_protocol(main), zhai2019.METHODS[:1]
-    fitting = [each for each in zhai2019.SAMPLES_PER_CLASS if each is None or each[1] <= _classes(main)]
+    fitting = [layout for layout in zhai2019.SAMPLES_PER_CLASS if layout is None or layout[1] <= _classes(main)]
     samples = map(zhai2019.sample_level, fitting)
     dims = levels("dim", zhai2019.EMBEDDING_DIMS, softmax, "embedding_dim")
     shares = levels("share", _SHARES, softmax, "class_share")
@@ -354,7 +355,7 @@ def _equal_losses(classes: int) -> list[Level]:
 
     N-pairs and the angular loss see two of the five images.
     """
-    in_fives = [replace(each, classes_per_batch=15, images_per_class=5) for each in ONE_PIPELINE]
+    in_fives = [replace(method, classes_per_batch=15, images_per_class=5) for method in ONE_PIPELINE]
     others = [zhai2019.sample_level(layout) for layout in ((1, 75), (25, 3)) if layout[1] <= classes]
     return [Level("5x15", tuple(in_fives)), *others]
 
@@ -391,26 +392,27 @@ def _zeng(main: Study) -> Study:
 
 
 def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
-    """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
-    judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
+    """Study that chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
+    judged = tuple(method for method in methods if method.name in _RATE_METHODS[protocol.paper])
     rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
     return _watched(main, protocol, levels("rate", rates, judged, "lr"))
 
 
 def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
-    """What chooses a paper's rate around this table: more methods and rates, with worse ones to either side.
+    """Study that chooses a paper's rate around this table: more methods and rates, with worse ones to either side.
 
     Where the experiments train without validation, what counts is the model at the end.
     """
     if protocol.paper == "zhai2019":
-        methods += tuple(replace(each, changes={"embedding_dim": 512}) for each in ONE_PIPELINE if each not in methods)
-    judged = tuple(each for each in methods if each.name in _GRID_METHODS[protocol.paper])
+        others = [method for method in ONE_PIPELINE if method not in methods]
+        methods += tuple(replace(method, changes={"embedding_dim": 512}) for method in others)
+    judged = tuple(method for method in methods if method.name in _GRID_METHODS[protocol.paper])
     last = {} if protocol.validates else {"eval_every": protocol.max_epochs}
     return _watched(main, replace(protocol, **last), levels("rate", _GRID_RATES[protocol.optimizer], judged, "lr"))
 
 
 def _watched(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
-    """One trial of every row on four validation folds."""
+    """Try every row once, on four validation folds."""
     watched = replace(
         protocol,
         lr=sweep[1].number,  # every row has its own; this one must not change with the choice

@@ -144,7 +144,7 @@ _EIGHT = (
 
 
 def _depths() -> list[Study]:
-    """How much of the network trains: the last block or the embedder alone, on the same images; everything.
+    """Depths to which the network trains: the last block or the embedder alone, on the same images; everything.
 
     Methods tables, but of one question, which has its own chapter. Their rates are what the grids chose.
     """
@@ -158,7 +158,7 @@ def _depths() -> list[Study]:
         "cub200-2010-depths/squeezenet-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
-    methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
+    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
     budget, hours = Budget("full", trials=25, reruns=5), {True: "20 minutes, 2 cores", False: "4 to 7 hours, 2 cores"}
     return [
         Study(name, dataset, protocol, budget, methods, expected=hours[protocol.frozen_trunk])
@@ -197,7 +197,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
         precision="tf32" if (depth, epochs) == ("whole", 20) else "float32",
         **musgrave2020.DEPTHS[depth],
     )
-    known = {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
+    known = {method.name: method for method in (*musgrave2020.METHODS, *after2019.METHODS)}
     methods = tuple(
         replace(known[name], space={}, settings=settings) for name, settings in tuned.OF_DEPTHS[dataset].items()
     )
@@ -220,7 +220,7 @@ def _icons() -> Study:
     """
     runs = {"max_epochs": 6, "eval_every": 2, "patience": 6}
     protocol = replace(musgrave2020.SCRATCH, image_size=32, crop_size=32, lr=1e-3, **runs)
-    methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
+    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
     budget = Budget("full", trials=12, reruns=3)
     return Study("icons-scratch", "icons", protocol, budget, methods, expected="6 to 11 hours, 1 core", repetitions=3)
 
@@ -259,17 +259,17 @@ def searched_rates(study: Study) -> Study:
 
 
 def _with_rate(study: Study, rate: Float) -> tuple[Method, ...]:
-    return tuple(replace(each, space={**each.space, LEARNING_RATE: rate}) for each in map(study.method, _EIGHT))
+    return tuple(replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
 
 
 def log_scales(study: Study) -> Study:
     """CosFace and ProxyNCA with their scales searched in logarithms: the best lie low in the linear ranges."""
     scales = {
-        "cosface": {"scale": Float(0.01, 200.0, log=True)},
         "proxy_nca": {"softmax_scale": Float(0.01, 100.0, log=True)},
+        "cosface": {"scale": Float(0.01, 200.0, log=True)},
     }
     methods = tuple(
-        replace(each, space={**each.space, **scales[each.name]}) for each in study.methods if each.name in scales
+        replace(study.method(name), space={**study.method(name).space, **searched}) for name, searched in scales.items()
     )
     return _beside(study, "log-scales", methods, "1 to 3 hours, 1 core")
 
@@ -322,7 +322,7 @@ _ALL = (
     *_roth(),
     *_zhai(),
     *_fehervari(),
-    *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
+    *(study for dataset in ("cub200", "cars196") for study in _oi(dataset)),
 )
 STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {
@@ -346,11 +346,11 @@ def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
 
 def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     if study.experiment == "roth2020":
-        return roth2020.sweeps(study.methods)
+        return roth2020.roth_sweeps(study.methods)
     if study.experiment == "zhai2019":
-        return zhai2019.sweeps(study.dataset, study.methods)
+        return zhai2019.zhai_sweeps(study.dataset, study.methods)
     if study.experiment == "fehervari2019":
-        return fehervari2019.sweeps(tuple(method for method in study.methods if method.name != "dreml"))
+        return fehervari2019.fehervari_sweeps(tuple(method for method in study.methods if method.name != "dreml"))
     return {}
 
 
@@ -360,7 +360,7 @@ _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the f
 
 
 def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] = ()) -> Study:
-    """What one shared learning rate does to eight methods, each at one setting that an earlier search found.
+    """Grid of shared learning rates for eight methods, each at one setting that an earlier search found.
 
     Scored on the validation folds alone; it chooses the study's rate. judged: other methods, at settings of their own.
     """
@@ -370,7 +370,7 @@ def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] =
 
 
 def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
-    """What a rate of its own does to the embedder, beside a trunk that keeps the study's.
+    """Grid of rates for the embedder alone, beside a trunk that keeps the study's.
 
     As `rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
     """
@@ -378,14 +378,14 @@ def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 
 
 def depth_grid(study: Study, rates: Sequence[float]) -> Study:
-    """As `rate_grid`, of three methods at the settings that the study itself has."""
+    """Grid of rates as in `rate_grid`, of three methods at the settings that the study itself has."""
     return rate_grid(study, rates, tuple(map(study.method, ("contrastive", "normalized_softmax", "multi_similarity"))))
 
 
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
-    settings = tuned.of(study.dataset)
-    return tuple(replace(study.method(each), space={}, settings=settings[each]) for each in _EIGHT)
+    settings = tuned.grid_settings(study.dataset)
+    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
 
 
 def _grid(
@@ -422,14 +422,14 @@ _GRIDS += [depth_grid(study, _rates_tried(study.protocol)) for study in _mobilen
 _GRIDS.append(rate_grid(_icons(), (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)))
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}
-STUDIES |= {each.name: each for each in map(searched_rate, _frozen()) if each.dataset == "cars196crops"}
+STUDIES |= {study.name: study for study in map(searched_rate, _frozen()) if study.dataset == "cars196crops"}
 _AROUND_TABLES = (searched_rates, log_scales, early.early_winners)
-STUDIES |= {each.name: each for make in _AROUND_TABLES for each in map(make, _frozen())}
-STUDIES |= {each.name: each for each in map(tenfold_rate, _frozen()) if each.dataset == "cub200_2010"}
+STUDIES |= {study.name: study for make in _AROUND_TABLES for study in map(make, _frozen())}
+STUDIES |= {study.name: study for study in map(tenfold_rate, _frozen()) if study.dataset == "cub200_2010"}
 
 
 _SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
-_ADAPTED = [each for study in _ALL for each in _around(study)]
+_ADAPTED = [experiment for study in _ALL for experiment in _around(study)]
 STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
 """The studies of this package."""
 
@@ -440,14 +440,14 @@ def own_studies(more: str = "") -> dict[str, Study]:
     """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
     file = paths.home() / "studies.toml"
     if not more:
-        return own.read(file, _TABLES, _TAKEN)
+        return own.read_studies(file, _TABLES, _TAKEN)
     return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, _TAKEN)
 
 
 _TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
-def check_name(name: str) -> None:
+def check_new_name(name: str) -> None:
     """Raise UsageError for what another study of the reader's own cannot be called."""
     own.check_name(name, _TAKEN | own_studies().keys())
 
@@ -456,13 +456,13 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
     """The study of this name, which is as another one but for these settings, and what studies.toml lacks of it.
 
     The other one may be a table of this package or a reader's own.
-    Raises UsageError as `own.read` does, and where there is another study of this name.
+    Raises UsageError as `own.read_studies` does, and where there is another study of this name.
     """
-    base = own.entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
+    base = own.study_entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
     entry = own.entry(name, {**base, **settings})
     there = own_studies().get(name)
     if there is None:
-        check_name(name)
+        check_new_name(name)
         return own_studies(more=entry)[name], entry
     if own.parse(entry, paths.home() / "studies.toml", _TABLES, _TAKEN)[name] != there:
         raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")
@@ -472,7 +472,8 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 def known() -> dict[str, Study]:
     """All studies: those of this package, the reader's own, and the experiments around them."""
     mine = own_studies()
-    return STUDIES | mine | {each.name: each for study in mine.values() for each in map(_flat, _around(study))}
+    around = [_flat(experiment) for study in mine.values() for experiment in _around(study)]
+    return STUDIES | mine | {study.name: study for study in around}
 
 
 def _flat(study: Study) -> Study:
@@ -481,9 +482,19 @@ def _flat(study: Study) -> Study:
 
 
 def get(name: str) -> Study:
-    """The study of this name; of a former name that of today, which a sentence on standard error says."""
-    found = known()
-    name = name if name in found else names.current(name)
-    if name not in found:
-        raise unknown("study", name, found, "`dmlrc study list WORD` finds those with a word in their names")
-    return found[name]
+    """Find the study of this name.
+
+    Parameters
+    ----------
+    name : of `dmlrc study list`; of a former name it is today's study, which a sentence on standard error says
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
+    """
+    studies = known()
+    name = name if name in studies else names.current(name)
+    if name not in studies:
+        raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
+    return studies[name]

@@ -6,24 +6,24 @@ from dmlrc.records import StudyRecords
 from dmlrc.studies import catalogue
 
 
-def of(main: str) -> dict[str, Study]:
+def experiments_around(main: str) -> dict[str, Study]:
     """The experiments around a methods table: id -> study, as "roth2020/samplers"."""
     known = catalogue.known().values()
-    return {each.experiment: each for each in known if each.parent == main and each.kind == "experiment"}
+    return {study.experiment: study for study in known if study.parent == main and study.kind == "experiment"}
 
 
 def around() -> set[str]:
     """The names of all studies that are experiments around another one."""
     known = catalogue.known()
-    return {each.name for each in known.values() if each.kind == "experiment" and each.parent in known}
+    return {study.name for study in known.values() if study.kind == "experiment" and study.parent in known}
 
 
-def load(main: str, name: str) -> StudyRecords | None:
+def load_experiment(main: str, name: str) -> StudyRecords | None:
     """The records of an experiment, whole or in part; None where nothing of it was run, or it does not exist.
 
     Of committed records those that are whole: a part stands for what is still run elsewhere, and no page counts on it.
     """
-    study = of(main).get(name)
+    study = experiments_around(main).get(name)
     loaded = records.find(study.name) if study else None
     if loaded is None or not len(loaded.runs):
         return None
@@ -33,5 +33,5 @@ def load(main: str, name: str) -> StudyRecords | None:
 
 def class_orders(main: str) -> dict[str, StudyRecords]:
     """The records of one method with each order of the classes: experiment -> records, the data set's own first."""
-    orders = [name for name, study in of(main).items() if study.protocol.paper == "oi2021"]
-    return {name: found for name in orders if (found := load(main, name)) is not None}
+    orders = [name for name, study in experiments_around(main).items() if study.protocol.paper == "oi2021"]
+    return {name: recorded for name in orders if (recorded := load_experiment(main, name)) is not None}

@@ -30,10 +30,10 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     if path.exists() or not path.parent.is_dir():
         problem = "exists" if path.exists() else "is in a folder that does not exist"
         raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
-    found, written = records.load(study.name), []
+    kept, written = records.load(study.name), []
     for repetition, method in product(range(study.repetitions), study.methods if methods is None else methods):
-        of_search = (found.trials["method"] == method.name) & (found.trials["repetition"] == repetition)
-        trials = found.trials[of_search].sort_values("trial").to_dict("records")
+        of_search = (kept.trials["method"] == method.name) & (kept.trials["repetition"] == repetition)
+        trials = kept.trials[of_search].sort_values("trial").to_dict("records")
         if not trials:
             continue
         dated = all(isinstance(trial["finished"], str) for trial in trials)
@@ -44,10 +44,10 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
             "method": method.name,
             "repetition": repetition,
             "seed": plan.repetition_seed(study.seed, repetition),
-            "commit": found.meta["commit"],
+            "commit": kept.meta["commit"],
             "dates": "recorded" if dated else "durations are recorded, dates are not",
         }
-        search.write_journal(path, name, method, list(_timed(trials, found, dated)), attributes)
+        search.write_journal(path, name, method, list(_timed(trials, kept, dated)), attributes)
         written.append(name)
     if not written:
         raise MissingDataError(f"study {study.name!r} has no trials: it has no search to export")
@@ -59,26 +59,26 @@ def of_python(study: Study) -> Path:
 
     study: as `dmlrc.studies.recorded.named` gives it.
     """
-    made, total = recorded.count(study)
-    found = records.load(study.name)
-    failed = any((frame["state"] == "failed").any() for frame in (found.trials, found.reruns))
-    return records.export(study.name, made == total and not failed)
+    done, total = recorded.count(study)
+    kept = records.load(study.name)
+    failed = any((frame["state"] == "failed").any() for frame in (kept.trials, kept.reruns))
+    return records.export_records(study.name, done == total and not failed)
 
 
-_TOLD = (*records.MADE_BY, "steps", "reason")
+_ATTRIBUTES = (*records.MADE_BY, "steps", "reason")
 
 
-def _timed(trials: Sequence[dict], found: records.StudyRecords, dated: bool) -> Iterator[dict]:
+def _timed(trials: Sequence[dict], kept: records.StudyRecords, dated: bool) -> Iterator[dict]:
     """The trials of one search with started, finished (local time, as Optuna's own) and attributes."""
-    runs = found.runs[found.runs["kind"] == "trial"].set_index(["method", "repetition", "number"]).sort_index()
-    ended = _local(found.meta["created"])
+    runs = kept.runs[kept.runs["kind"] == "trial"].set_index(["method", "repetition", "number"]).sort_index()
+    ended = _local(kept.meta["created"])
     for trial in trials:
         taken = timedelta(seconds=trial["seconds"])
         ended = _local(trial["finished"]) if dated else ended + taken
         key = (trial["method"], trial["repetition"], trial["trial"])
         seeds = [int(seed) for seed in runs.loc[[key], "seed"]] if key in runs.index else []
-        told = {name: trial[name] for name in _TOLD if pd.notna(trial[name])}
-        yield trial | {"started": ended - taken, "finished": ended, "attributes": told | {"seeds": seeds}}
+        attributes = {name: trial[name] for name in _ATTRIBUTES if pd.notna(trial[name])}
+        yield trial | {"started": ended - taken, "finished": ended, "attributes": attributes | {"seeds": seeds}}
 
 
 def _local(moment: str) -> datetime:
@@ -90,14 +90,14 @@ def to_csv(study: Study, folder: Path) -> Path:
 
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
     """
-    found = records.load(study.name)
+    kept = records.load(study.name)
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"folder {folder} is not empty, and nothing is overwritten: name a new one")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "meta.json").write_text(json.dumps(found.meta, indent=1))
+        (folder / "meta.json").write_text(json.dumps(kept.meta, indent=1))
         for name in records.FRAMES:
-            frame = getattr(found, name)
+            frame = getattr(kept, name)
             nested = {column: frame[column].map(json.dumps) for column in ("params", "values") if column in frame}
             frame.assign(**nested).to_csv(folder / f"{name}.csv", index=False)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How the data sets of features of the package are made: `python -m dmlrc.studies.feature_sets grocery-lite0`.
+"""Maker of the package's data sets of features: `python -m dmlrc.studies.feature_sets grocery-lite0`.
 
 It wants the photographs in $DMLRC_DATA, and takes about three minutes on one core.
 """
@@ -20,7 +20,7 @@ MADE = {"grocery-lite0": ("grocery", replace(musgrave2020.FROZEN, **musgrave2020
 
 
 def make(name: str, images: ImageSet, given: TrunkInput) -> features.FeatureSet:
-    """What a frozen trunk makes of every image, as float16 (N, F), in the order of the classes."""
+    """Compute the features of every image by a frozen trunk, as float16 (N, F), in the order of the classes."""
     order = np.argsort(images.labels, kind="stable")
     values = frozen_features(images, given, device())[order].astype("<f2")
     return features.FeatureSet(name, values, images.labels[order], images.class_names, images.name, given._asdict())

@@ -1,4 +1,4 @@
-"""How long the papers' own studies would take on a GPU: calculated, since none has been run."""
+"""Hours that the papers' own studies would take on a GPU: calculated, since none has been run."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ _FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 image
 
 
 def calculated(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
-    """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
+    """Calculate how long the training steps of a study take on a V100: a step is three forward passes."""
     protocols = [replace(protocol, **method.changes) for method in methods]
     passes = sum(variant.max_epochs * variant.members * _MULTIPLY_ADDS[variant.trunk] for variant in protocols)
     hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600

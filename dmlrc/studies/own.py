@@ -62,7 +62,7 @@ _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # o
 _PLATEAU = 2000
 
 
-def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     """The studies of a file, by name; none where there is no such file.
 
     tables: the methods tables that a study may be like. taken: what its name may not be, nor begin with, nor be the
@@ -70,11 +70,11 @@ def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, 
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    return _studies(entries(file), file, tables, taken)
+    return _studies(study_entries(file), file, tables, taken)
 
 
-def entries(file: Path) -> dict[str, Any]:
-    """What stands in a file, as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
+def study_entries(file: Path) -> dict[str, Any]:
+    """Read a file as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
     try:
         return _parsed(file.read_text(encoding="utf-8"), file)
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def entries(file: Path) -> dict[str, Any]:
 
 
 def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
-    """The studies in the text of a file; see `read`."""
+    """The studies in the text of a file; see `read_studies`."""
     return _studies(_parsed(text, file), file, tables, taken)
 
 
@@ -95,9 +95,9 @@ def _parsed(text: str, file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
-def _studies(found: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+def _studies(entries: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     try:
-        return {name: _study(name, changes, tables, taken | found.keys() - {name}) for name, changes in found.items()}
+        return {name: _study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
@@ -114,8 +114,8 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
     budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
-    made = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
-    return replace(made, expected=expected(made) or f"as {base.name}: {base.expected}")
+    study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
+    return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")
 
 
 def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
@@ -126,7 +126,7 @@ def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
 
 
 def expected(study: Study, cores: int = 2) -> str:
-    """How long a study takes on so many cores, computed: its runs, times a step and an evaluation that were measured.
+    """Compute how long a study takes on so many cores: its runs, times a step and an evaluation that were measured.
 
     "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
     """
@@ -184,7 +184,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 
 def check_name(name: str, taken: set[str]) -> None:
-    """Raise UsageError for what no study can be called, or not beside those of these names; see `read`."""
+    """Raise UsageError for what no study can be called, or not beside those of these names; see `read_studies`."""
     if not re.fullmatch(r"\w[\w-]*", name):
         raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
     if name in RESERVED:
@@ -237,23 +237,23 @@ def _check_setting(name: str, key: str, value: object) -> None:
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """What stands in these words, "embedding_dim=512", as it would in studies.toml; a name needs no quotation marks.
+    """Read words, "embedding_dim=512", as they would stand in studies.toml; a name needs no quotation marks.
 
     Raises UsageError for a word without "=".
 
     >>> settings(["embedding_dim=512", "lr=1e-4", "trunk=resnet50", "lr_steps=[10, 20]"])
     {'embedding_dim': 512, 'lr': 0.0001, 'trunk': 'resnet50', 'lr_steps': [10, 20]}
     """
-    told = {}
+    changes = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"{pair!r} sets nothing: write it as embedding_dim=512")
         try:
-            told[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
-            told[key.strip()] = value.strip()
-    return told
+            changes[key.strip()] = value.strip()
+    return changes
 
 
 def entry(name: str, keys: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""From a folder of one's own photographs to a study: what is in it, what it suffices for, its entry in studies.toml."""
+"""Study of a folder of one's own photographs: what is in it, what it suffices for, its entry in studies.toml."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _PER_IMAGE = 0.03
 
 @dataclass(frozen=True)
 class Photos:
-    """What is in a folder: classes with the number of images of each, in the order of their names.
+    """Contents of a folder: classes with the number of images of each, in the order of their names.
 
     left_out: how many files of the classes are no images that can be read, by the ending of their names.
     """
@@ -42,12 +42,12 @@ class Photos:
 
     @property
     def folds(self) -> int:
-        """How many folds the classes suffice for, at most `MOST_FOLDS`."""
+        """Number of folds that the classes suffice for, at most `MOST_FOLDS`."""
         return min(MOST_FOLDS, len(self.sizes) // _PER_FOLD)
 
 
 def look(path: str) -> Photos:
-    """What is in a folder with one sub-folder a class; the images are not opened.
+    """List what is in a folder with one sub-folder a class; the images are not opened.
 
     Raises UsageError for too few classes, none with two images, or a name that is no text, and as
     `dmlrc.data.folder.read_class_folders` does.
@@ -59,15 +59,15 @@ def look(path: str) -> Photos:
         raise UsageError(f"the name of folder {str(home)!a} is no valid text (UTF-8): rename it") from error
     listing = class_folders.read_class_folders(home)
     counts = np.bincount(listing.labels, minlength=len(listing.class_names)).tolist()
-    found = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
-    if found.folds < 2:
+    photos = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
+    if photos.folds < 2:
         raise UsageError(
             f"folder {home} has {len(counts)} classes, and {2 * _PER_FOLD} are needed: 4 to train and choose on, in 2 "
             "folds, and 4 to test on; add classes, or divide some into what their photos show"
         )
     if max(counts) < 2:
         raise UsageError(f"every class in {home} has a single photo: to be found, a photo needs another of its class")
-    return found
+    return photos
 
 
 def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tuple[Study, str]:
@@ -82,24 +82,24 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
     there = catalogue.own_studies().get(name)
     if there is None:
         try:
-            catalogue.check_name(name)
+            catalogue.check_new_name(name)
         except UsageError as error:
             raise UsageError(f"{error}, with --name") from None
         entry = own.entry(name, _keys(photos, numbers))
         return catalogue.own_studies(more=entry)[name], entry
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:
         raise UsageError(f"study {name!r} in studies.toml is of other images: give this one another name with --name")
-    made = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
-    if changed := [key for key, value in numbers.items() if made[key] != value]:
+    present = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
+    if changed := [key for key, value in numbers.items() if present[key] != value]:
         raise UsageError(
-            f"study {name!r} in studies.toml has {made[changed[0]]} {changed[0]}: change it there, or give this one "
+            f"study {name!r} in studies.toml has {present[changed[0]]} {changed[0]}: change it there, or give this one "
             "another name with --name"
         )
     return there, ""
 
 
 def _keys(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
-    """What studies.toml says of their study."""
+    """Keys of their study in studies.toml."""
     keys = {"like": "grocery-quick", "dataset": f"folder:{photos.path}", "class_order": "random", **_trunk()}
     keys |= {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
     return keys | dict(numbers)
@@ -118,25 +118,25 @@ def _trunk() -> dict[str, str]:
 
 
 def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:
-    """What is there and what will be done by so many workers, a line each."""
+    """List what is there and what will be done by so many workers, a line each."""
     sizes, classes, folds = photos.sizes.values(), len(photos.sizes), study.protocol.folds
-    each = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    said = [f"photos    {photos.images:,} in {classes} classes, {each} of each"]
+    spread = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    rows = [f"photos    {photos.images:,} in {classes} classes, {spread} of each"]
     if alone := [name for name, size in photos.sizes.items() if size == 1]:
-        said.append(f"          a single photo: {', '.join(alone[:5])}{', ...' * (len(alone) > 5)}; it cannot be found")
+        rows.append(f"          a single photo: {', '.join(alone[:5])}{', ...' * (len(alone) > 5)}; it cannot be found")
     if photos.left_out:
         of_each = ", ".join(f"{count} {suffix or 'without an ending'}" for suffix, count in photos.left_out.items())
-        said.append(f"          left out, since they cannot be read as images: {of_each}")
+        rows.append(f"          left out, since they cannot be read as images: {of_each}")
         if photos.left_out.keys() & set(HEIC_SUFFIXES):
-            said.append("          .heic is read where dmlrc is installed with its extra 'heic'")
+            rows.append("          .heic is read where dmlrc is installed with its extra 'heic'")
     half = classes // 2
-    said.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
+    rows.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
     if folds < MOST_FOLDS:
-        said.append(f"          {MOST_FOLDS} folds, as in the paper, want {MOST_FOLDS * _PER_FOLD} classes")
+        rows.append(f"          {MOST_FOLDS} folds, as in the paper, want {MOST_FOLDS * _PER_FOLD} classes")
     budget = study.budget
     numbers = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((budget.trials, "trial"), (budget.reruns, "rerun"))]
-    said.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
+    rows.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
     features = own.duration(photos.images * _PER_IMAGE / (os.cpu_count() or 1))
-    said.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
-    said.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
-    return said
+    rows.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
+    rows.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
+    return rows

@@ -1,4 +1,4 @@
-"""What a study lacks on this machine: answered without importing torch."""
+"""Needs of a study that this machine lacks: answered without importing torch."""
 
 from dmlrc import data, models
 from dmlrc.models.devices import has_gpu
@@ -6,7 +6,7 @@ from dmlrc.protocol import Study
 
 
 def missing(study: Study) -> tuple[str, ...]:
-    """What a study lacks on this machine: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
+    """List what a study lacks here: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
     protocol, lacks = study.protocol, []
     if data.state(study.dataset) == "missing":
         lacks.append("data")

@@ -1,4 +1,4 @@
-"""How much of a study is recorded, told by file names and a few columns: for lists, which read no record whole.
+"""Counts of a study's records, by file names and a few columns: for lists, which read no record whole.
 
 What a run would do is told by `dmlrc.plan.progress`, which reads the records and knows which of them are stale or
 failed.
@@ -19,12 +19,12 @@ from dmlrc.studies import catalogue
 
 _FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
 
-Unit = tuple[str, int, str, int]
+UnitKey = tuple[str, int, str, int]
 """Method, repetition, kind and number."""
 
 
 def count(study: Study) -> tuple[int, int]:
-    """How many units of a study are recorded, here or committed, and how many it has."""
+    """Count the units of a study that are recorded, here or committed, and those that it has."""
     budget, committed = study.budget, paths.committed(study.name)
     meta = _meta(committed / "meta.json")
     whole = {"complete": True, "budget": vars(budget), "repetitions": study.repetitions}
@@ -51,40 +51,40 @@ def named(name: str) -> Study:
 
 def made_in_python() -> list[Study]:
     """The methods tables with records here that neither this package nor studies.toml knows."""
-    found, known = [], catalogue.known()
+    studies, known = [], catalogue.known()
     names = {path.parent.name for root in (paths.runs(), paths.results()) for path in root.glob("[!.]*/meta.json")}
     for name in sorted(names - known.keys()):
         with contextlib.suppress(DmlrcError):  # of damaged ones `dmlrc study check` says more
-            found.append(named(name))
-    return [study for study in found if study.kind == TABLE]
+            studies.append(named(name))
+    return [study for study in studies if study.kind == TABLE]
 
 
 def _of_meta(folder: Path, name: str) -> Study:
     from dmlrc import records  # which loads pandas; other lists want none
 
     meta = records.read_meta(folder, name)
-    budget = {each.name: meta["budget"].get(each.name) for each in fields(Budget)}
+    budget = {number.name: meta["budget"].get(number.name) for number in fields(Budget)}
     shared = {name: meta[name] for name in ("dataset", "seed", "class_order", "repetitions", "kind")}
     methods = tuple(Method(name, "") for name in meta.get("settings", {}))
     return Study(name, protocol=records.protocol(meta), budget=Budget(**budget), methods=methods, **shared)
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    """What stands there, nothing where it cannot be read: `dmlrc study check` says why."""
+    """Read what stands there, nothing where it cannot be read: `dmlrc study check` says why."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return meta if isinstance(meta, dict) else {}
 
 
-def written_here(folder: Path) -> set[Unit]:
+def written_here(folder: Path) -> set[UnitKey]:
     """The units of which there is a record in the folder of a study under way, by the names of its files."""
     named = ((path.parent.name, _FILE.fullmatch(path.stem)) for path in folder.glob("*/*.json"))
-    return {(method, int(found[1]), found[2], int(found[3])) for method, found in named if found}
+    return {(method, int(match[1]), match[2], int(match[3])) for method, match in named if match}
 
 
-def _committed(folder: Path) -> set[Unit]:
+def _committed(folder: Path) -> set[UnitKey]:
     from pyarrow import ArrowException, parquet  # a tenth of a second, only for what is committed in part
 
     try:

@@ -17,6 +17,6 @@ def searched_on(dataset: str, method: str) -> str:
     return frozen.get(method, f"{table}-depths/squeezenet-last-block")
 
 
-def of(dataset: str) -> dict[str, dict[str, float]]:
+def grid_settings(dataset: str) -> dict[str, dict[str, float]]:
     """The settings for a data set, by method: its own if it was searched, else those of the cars."""
     return GROCERY if dataset == "grocery" else CARS

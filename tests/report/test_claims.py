@@ -957,7 +957,9 @@ def edition(base, monkeypatch):
     """Two main studies: one with all its experiments, one with its methods table alone, at the quick budget."""
     full = replace(fake_records(study="fake-full"), scores=base["main"].scores)
     full.meta["budget"]["name"] = "full"
-    monkeypatch.setattr(experiments, "load", lambda main, name: base.get(name) if main == "fake-full" else None)
+    monkeypatch.setattr(
+        experiments, "load_experiment", lambda main, name: base.get(name) if main == "fake-full" else None
+    )
     monkeypatch.setattr(records, "find", lambda name: base.get(name.partition("/")[2]))
     return [full, fake_records(study="fake-quick")]
 

@@ -179,11 +179,11 @@ def test_the_command_compares_a_file(tiny, home, monkeypatch, call):
 
 def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call):
     (home / "my_loss.py").write_text(LOSS)
-    wanted = comparison.of(tiny, 1, 1)
+    wanted = comparison.comparison_study(tiny, 1, 1)
     broken = Method("my_loss", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
     run_study(wanted, [broken])
-    monkeypatch.setattr(comparison, "read", lambda file: [broken])
-    monkeypatch.setattr("dmlrc.preflight.check", lambda method, study: [])
+    monkeypatch.setattr(comparison, "read_methods", lambda file: [broken])
+    monkeypatch.setattr("dmlrc.preflight.check_method", lambda method, study: [])
     code, out, errors = call("compare", "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
     assert code == 1
     assert "its only trial diverged, since the loss became NaN" in out

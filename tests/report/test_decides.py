@@ -443,7 +443,7 @@ def test_a_study_at_other_rates(monkeypatch):
     alike = {"params": [{"lr": rate} for rate in rates], "value": chosen.trials["value"]}
     searched = replace(searched, trials=searched.trials.assign(**alike))
     monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
-    monkeypatch.setattr(measures.experiments, "load", lambda main, name: searched)
+    monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name: searched)
     found = measures.at_rates(chosen)
     assert list(found.made) == ["too high", "chosen", "searched for each"]
     assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at all rates
@@ -521,7 +521,7 @@ def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_othe
     for finished in range(3):
         names = [PRETRAINED, *list(scores)[:finished]]
         part = replace(searched, scores=searched.scores[searched.scores["method"].isin(names)])
-        monkeypatch.setattr(measures.experiments, "load", lambda main, name, part=part: part)
+        monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name, part=part: part)
         found = measures.at_rates(chosen)
         assert len(found.beside("too high")) == 3
         assert list(found.made) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
@@ -566,7 +566,7 @@ class TestLevers:
         chosen = table("cub200-2010-frozen", scores, 1e-6, 3)
         high = table("cub200-2010-frozen/rate-tenfold", {name: value - 0.03 for name, value in scores.items()}, 1e-5)
         monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
-        monkeypatch.setattr(measures.experiments, "load", lambda main, name: None)
+        monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name: None)
         found = levers.levers(chosen, measures.at_rates(chosen))
         assert found.loc["rate", "value"] == pytest.approx(0.03, abs=1e-3)
         assert found.loc["trained", "value"] == pytest.approx(0.02, abs=1e-3)

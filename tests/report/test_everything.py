@@ -102,7 +102,7 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
     assert beside("cub200-2010-frozen") == [
         "cub200-2010-depths/squeezenet-embedder-alone"
     ]  # ten times its rate is an experiment of it
-    monkeypatch.setattr(everything.experiments, "load", lambda main, name: None)
+    monkeypatch.setattr(everything.experiments, "load_experiment", lambda main, name: None)
     found = everything.results([fake_records(study="grocery-frozen")])
     assert list(dict.fromkeys(found["record"])) == ["grocery-frozen", *beside("grocery-frozen")]
 

@@ -149,7 +149,7 @@ def test_random_trunks_of_a_study_are_read_where_they_are_recorded(committed, mo
     found = untrained.trunks_of(study, ["conv4"])
     assert sorted(found["trunk"]) == ["conv4", "resnet18", "squeezenet1_0"]  # those recorded, not those asked for
     assert found["nmi"].between(0, 1).all()
-    monkeypatch.setattr(untrained.experiments, "load", lambda *_: None)
+    monkeypatch.setattr(untrained.experiments, "load_experiment", lambda *_: None)
     monkeypatch.setattr(untrained.data, "load", lambda name: None)
     with pytest.raises(AssertionError, match="computed"):
         untrained.trunks_of(study, ["conv4"])

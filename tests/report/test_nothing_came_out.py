@@ -8,7 +8,7 @@ import pytest
 from factories import NOTEBOOKS, fake_units, write_units
 
 from dmlrc import studies
-from dmlrc.report import fanova, svg
+from dmlrc.report import importances, svg
 
 CHAPTERS = (
     *("00_introduction", "04_which_loss_wins", "06_claimed_gains", "08_what_moves_a_score"),
@@ -21,7 +21,7 @@ EVERY = [method.name for method in STUDY.methods]
 @pytest.mark.parametrize(("what", "with_trunk"), [("diverged", True), ("diverged", False), ("missing", True)])
 def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
-    monkeypatch.setattr(fanova, "TREES", 4)
+    monkeypatch.setattr(importances, "TREES", 4)
     monkeypatch.setattr(svg, "drawn", books.drawn_without_a_file)
     for name in ("results", "benchmarks"):
         (home / name).symlink_to(Path(__file__).parents[2] / name)

@@ -265,8 +265,8 @@ def one_order(monkeypatch, lifts):
     """Records of class orders around one study: experiment -> what its scores are lifted by."""
     found = {name: run(lift=lift) for name, lift in lifts.items()}
     known = {name: studies.get(f"cub200-2010-frozen/{name}") for name in lifts}
-    monkeypatch.setattr(page.experiments, "of", lambda main: known)
-    monkeypatch.setattr(page.experiments, "load", lambda main, name: found[name])
+    monkeypatch.setattr(page.experiments, "experiments_around", lambda main: known)
+    monkeypatch.setattr(page.experiments, "load_experiment", lambda main, name: found[name])
 
 
 def test_every_class_order_stands_with_the_untrained_trunk(monkeypatch):

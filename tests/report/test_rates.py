@@ -148,7 +148,9 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
 def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
     monkeypatch.setattr(page.records, "load", lambda name: grid())
     experiment = fake_records(study="cars196crops-frozen/roth2020")
-    monkeypatch.setattr(page.experiments, "load", lambda main, name: experiment if name == "roth2020" else None)
+    monkeypatch.setattr(
+        page.experiments, "load_experiment", lambda main, name: experiment if name == "roth2020" else None
+    )
     [told] = page.of_papers([fake_records(study="cars196crops-frozen")]).to_dict("records")
     assert (told["study"], told["paper"], told["best"]) == ("cars196crops-frozen", "roth2020", 1e-5)
     means = {rate: np.mean([value(row, rate) for row in METHODS]) for rate in (3e-6, 1e-5, 3e-5)}

@@ -67,7 +67,7 @@ def test_projections_are_read_by_their_size(monkeypatch):
         [(8.0, 0.1), (16.0, 0.1), (16.0, 0.3), (32.0, 0.4), (64.0, 0.5), (np.nan, 0.7)],
         columns=["level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated")
-    monkeypatch.setattr(starts.experiments, "load", lambda main, name: replace(fake_records(), scores=frame))
+    monkeypatch.setattr(starts.experiments, "load_experiment", lambda main, name: replace(fake_records(), scores=frame))
     assert starts.by_dimension("mine").to_dict() == pytest.approx({8.0: 0.1, 16.0: 0.2, 32.0: 0.4, 64.0: 0.5})
     levels = pd.DataFrame(
         [("a", "dim16", 16.0, 0.1), ("b", "dim16", 16.0, 0.3), ("a", "dim32", 32.0, 0.3), ("b", "dim32", 32.0, 0.4)],
@@ -79,5 +79,5 @@ def test_projections_are_read_by_their_size(monkeypatch):
     higher = replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))
     assert starts.sizes_above(curve, higher) == (2, 2)
     assert starts.sizes_above(curve, replace(fake_records(), scores=levels.assign(value=0.1))) == (0, 2)
-    monkeypatch.setattr(starts.experiments, "load", lambda main, name: None)
+    monkeypatch.setattr(starts.experiments, "load_experiment", lambda main, name: None)
     assert starts.around(sweeps) == {}

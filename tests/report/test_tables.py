@@ -13,7 +13,7 @@ from scipy import stats
 from dmlrc import records as records_module
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED
-from dmlrc.report import deviations, labels, published, statistics, tables, titles
+from dmlrc.report import deviations, importances, labels, published, statistics, tables, titles
 from dmlrc.report.deviations import compare
 from dmlrc.report.musgrave2020 import page, race, winners, years
 from dmlrc.report.statistics import Estimate
@@ -281,6 +281,19 @@ def test_importance_finds_the_parameter_that_matters():
         assert row["error"] == pytest.approx(abs(shares[name] - alone[name]) / 2)  # of two: the SD over the root of 2
     product = [row | {"value": row["params"]["pos_margin"] * row["params"]["neg_margin"]} for row in rows]
     assert tables.importance(with_trials(product))["importance"].sum() < 0.97  # the margins also work together
+
+
+def test_a_step_explains_all_by_itself_and_a_chequerboard_nothing():
+    grid = np.stack(np.meshgrid(*[np.linspace(0.05, 0.95, 10)] * 2), -1).reshape(-1, 2)
+    high = grid > 0.5
+    assert importances.main_effects(grid, high[:, 0].astype(float), 0) == pytest.approx([1, 0], abs=0.01)
+    assert max(importances.main_effects(grid, (high[:, 0] ^ high[:, 1]).astype(float), 0)) < 0.05
+
+
+def test_equal_values_have_nothing_to_explain():
+    with pytest.raises(ValueError, match="contained"):
+        importances.main_effects(np.full((5, 3), 1.5), np.ones(5), 0)
+    assert np.isnan(importances.main_effects(np.full((5, 3), 0.5), np.ones(5), 0)).all()
 
 
 def test_importance_is_on_the_scale_of_the_search():

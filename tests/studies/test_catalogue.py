@@ -30,10 +30,12 @@ def test_kinship_stands_in_fields():
         else:
             assert study.parent in STUDIES, name
             assert study.experiment, name
-    found = experiments.of("cars196crops-frozen")
+    found = experiments.experiments_around("cars196crops-frozen")
     assert found["roth2020/dims"].name == "cars196crops-frozen/roth2020/dims"
     assert not any(study.kind == "rates" for study in found.values())
-    assert not experiments.of("cars196crops-frozen").keys() & {"full"}  # another table's name begins alike
+    assert not experiments.experiments_around("cars196crops-frozen").keys() & {
+        "full"
+    }  # another table's name begins alike
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -94,13 +96,16 @@ def test_the_study_of_variance_records_distances_to_its_last_step():
 
 @pytest.mark.parametrize("main", ["grocery-quick", "glyphs-quick", "grocery-frozen"])
 def test_batches_of_all_sizes_see_as_many_images_as_the_table(main):
-    table, sweep = experiments.of(main)["roth2020"], experiments.of(main)["roth2020/batches-equal"]
+    table, sweep = (
+        experiments.experiments_around(main)["roth2020"],
+        experiments.experiments_around(main)["roth2020/batches-equal"],
+    )
     images = {sweep.protocol_of(each).iterations_per_epoch * each.level_number for each in sweep.methods}
     assert images == {64 * table.effective_protocol.iterations_per_epoch}
 
 
 def test_ten_random_class_orders_stand_beside_the_default_one():
-    around = experiments.of("cars196crops-frozen")
+    around = experiments.experiments_around("cars196crops-frozen")
     orders = [study for name, study in around.items() if name.startswith("oi2021")]
     random = [study for study in orders if study.class_order == "random"]
     assert len(random) == len({study.seed for study in random}) == 10
@@ -130,4 +135,4 @@ def test_icons_are_trained_from_scratch_beside_the_published_edition():
     assert len({method.changes[LEARNING_RATE] for method in grid.methods}) == 5
     assert (grid.parent, grid.kind, len(grid.methods)) == (study.name, "rates", 40)
     assert study.protocol.max_epochs == study.protocol.patience == 6  # all runs are of one length
-    assert not experiments.of(study.name)
+    assert not experiments.experiments_around(study.name)

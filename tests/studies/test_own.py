@@ -49,11 +49,11 @@ def test_an_own_study_changes_what_it_says_and_keeps_the_rest(photos):
 
 
 def test_the_other_papers_come_along_on_its_data_with_its_seed(photos):
-    found = experiments.of("photos")
-    assert found.keys() == experiments.of("glyphs-smoke").keys()
+    found = experiments.experiments_around("photos")
+    assert found.keys() == experiments.experiments_around("glyphs-smoke").keys()
     assert {each.dataset for each in found.values()} == {f"folder:{photos / 'pictures'}"}
     assert {each.seed for name, each in found.items() if not name.startswith("oi2021")} == {3}
-    assert found["oi2021"].seed == experiments.of("glyphs-smoke")["oi2021"].seed + 3
+    assert found["oi2021"].seed == experiments.experiments_around("glyphs-smoke")["oi2021"].seed + 3
     orders = {name: each.class_order for name, each in found.items() if each.class_order != "random"}
     assert orders == {"oi2021": "default"}  # what varies the order has its own; all others test on its test classes
     assert "photos" not in experiments.around()
@@ -65,7 +65,9 @@ def test_every_methods_table_can_be_changed_also_at_another_budget(home):
         (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\nbudget = "quick"\n')
         assert studies.get("mine").budget.name == "quick"
         assert studies.get("mine").protocol == studies.get(like).protocol
-    assert experiments.of("mine") == {}  # a paper's own trunk: the experiments of the others have their own studies
+    assert (
+        experiments.experiments_around("mine") == {}
+    )  # a paper's own trunk: the experiments of the others have their own studies
 
 
 def test_a_budget_in_numbers_folds_and_the_time_that_follows(home):
@@ -91,7 +93,7 @@ def test_a_budget_below_the_one_that_it_names_is_called_so_and_the_experiments_k
     for keys, name in budgets.items():
         (home / "studies.toml").write_text(f"[mine]\n{keys}")
         assert studies.get("mine").budget.name == name
-        around, whole = experiments.of("mine"), name.removeprefix("below ")
+        around, whole = experiments.experiments_around("mine"), name.removeprefix("below ")
         assert {each.budget.name for key, each in around.items() if key != "after2019"} == {whole}
         assert around["after2019"].budget.name == name  # which is searched as the table is
 
@@ -100,7 +102,7 @@ def test_another_trunk_comes_with_its_own_weights(home):
     (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ntrunk = "resnet50"\n')
     mine, base = studies.get("mine").protocol, studies.get("first-runs/grocery-frozen").protocol
     assert mine == replace(base, trunk="resnet50", weights="imagenet")
-    assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
+    assert {each.protocol.trunk for each in experiments.experiments_around("mine").values()} == {"resnet50"}
     (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
     assert studies.get("mine").protocol.weights is None
     (home / "studies.toml").write_text(
@@ -152,10 +154,12 @@ def test_from_which_layer_on_a_trunk_trains(home):
 
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
     (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ndataset = "folder:pictures"\n')
-    rows = [each.name for each in experiments.of("mine")["zhai2019/samples"].methods]
-    assert rows == [each.name for each in experiments.of("first-runs/grocery-frozen")["zhai2019/samples"].methods]
+    rows = [each.name for each in experiments.experiments_around("mine")["zhai2019/samples"].methods]
+    assert rows == [
+        each.name for each in experiments.experiments_around("first-runs/grocery-frozen")["zhai2019/samples"].methods
+    ]
     (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ndataset = "cub200"\n')
-    assert len(experiments.of("mine")["zhai2019/samples"].methods) > len(rows)
+    assert len(experiments.experiments_around("mine")["zhai2019/samples"].methods) > len(rows)
     assert adapted.RATES_OF == ("first-runs/grocery-frozen", "glyphs-quick")  # rates are judged around these alone
     assert not any(name.endswith("rates") for name in studies.known() if name.startswith("mine"))
 
@@ -163,7 +167,7 @@ def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
 def test_experiments_around_an_own_table_have_rates_between_those_that_the_grids_chose(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen"\n[short]\nlike = "grocery-quick"\n')
     for main, rates in (("mine", (3e-4, 3e-4, 1e-2, 1e-2)), ("short", (1e-3, 1e-3, 1e-2, 1e-2))):
-        around = experiments.of(main)
+        around = experiments.experiments_around(main)
         papers = ("roth2020", "fehervari2019", "zhai2019", "oi2021")
         assert tuple(around[paper].protocol.lr for paper in papers) == rates
     for paper, rate in adapted._BETWEEN_THEM.items():
@@ -182,8 +186,8 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
 
 
 def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, monkeypatch, capsys):
-    few = {name: experiments.of("photos")[name] for name in ("zhai2019/samples", "oi2021")}
-    monkeypatch.setattr(experiments, "of", lambda main: few)
+    few = {name: experiments.experiments_around("photos")[name] for name in ("zhai2019/samples", "oi2021")}
+    monkeypatch.setattr(experiments, "experiments_around", lambda main: few)
     monkeypatch.setattr(plan, "progress", lambda each: (int(each.name == "photos"), 1))
     missing.train(["photos"], missing.ALL)
     said = capsys.readouterr().err

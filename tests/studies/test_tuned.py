@@ -35,5 +35,5 @@ def test_those_of_the_variance_within_classes_are_the_best_trials_of_first_searc
 
 
 def test_a_data_set_that_was_not_searched_takes_those_of_the_cars():
-    assert tuned.of("grocery") is tuned.GROCERY
-    assert tuned.of("cub200_2010") is tuned.of("cars196crops") is tuned.CARS
+    assert tuned.grid_settings("grocery") is tuned.GROCERY
+    assert tuned.grid_settings("cub200_2010") is tuned.grid_settings("cars196crops") is tuned.CARS

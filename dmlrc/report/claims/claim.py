@@ -87,7 +87,7 @@ class Claim:
     `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
-    needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
+    needs: the records that it takes, "main" or ids of experiments; none: computed on the spot, without training.
     more: records that it takes too, where they are there.
     measure: the name of the statistic's function in `named`, or where nothing is needed in `on_the_spot`, as `name`,
     and its keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.

@@ -51,7 +51,7 @@ svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 
 def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
     """Show the comparison of these methods with all others that are recorded, and return what a chapter records of it.
 
-    recorded: `dmlrc.comparison.load`. methods: the reader's own, among its rows where they have a result.
+    recorded: `dmlrc.comparison.load_comparison`. methods: the reader's own, among its rows where they have a result.
     """
     known = tables.METHODS | {method.name: method for method in methods}
     compared = measures.compare(recorded, lenders(recorded))

@@ -56,7 +56,7 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
     protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
     every = [_space(UNTRAINED, prepared, gallery, None)]
-    settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
+    settings = tuned.grid_settings("grocery" if study.dataset == "grocery-lite0" else study.dataset)
     for name in methods:
         method, fold = study.method(name), prepared.splits.folds[0]
         task = training.Task(method, settings[name], prepared.source, prepared.labels, prepared.make_model, protocol)
