@@ -6,11 +6,13 @@ import numpy as np
 import torch
 
 from dmlrc import metrics, training
-from dmlrc.building import normalized
+from dmlrc.building import normalized, told
+from dmlrc.errors import UsageError
 from dmlrc.inputs import PreparedData, make_trunk
 from dmlrc.methods import Method
 from dmlrc.metrics.histograms import pair_histograms
 from dmlrc.metrics.spectrum import spectrum
+from dmlrc.protocol import OwnMetric
 
 
 def test_results(prepared: PreparedData, method: Method, runs: Sequence[training.TrainingRun]) -> dict[str, dict]:
@@ -106,12 +108,32 @@ def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool
     """
     names, test = prepared.protocol.test_metrics, _test_half(prepared, embeddings)
     if not binary:
-        return metrics.evaluate(**test, names=names)
+        scores = metrics.evaluate(**test, names=[name for name in names if not isinstance(name, OwnMetric)])
+        return scores | {name.name: own_score(name, **test) for name in names if isinstance(name, OwnMetric)}
     scores = metrics.evaluate_binary(**test, names=[name for name in names if metrics.retrieval.is_retrieval(name)])
     if clustered := [name for name in names if name in metrics.clustering.NAMES]:
         bits = (test["embeddings"] > 0).float()
         scores |= metrics.evaluate(bits, test["labels"], clustered)
     return scores
+
+
+def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, **query) -> float:
+    """What a metric of the reader's own gives, from the same random numbers each time. Arguments as `_test_half`.
+
+    Raises UsageError, with the line where it is known, for one that fails or gives no number.
+    """
+    with torch.random.fork_rng(), training.chance_of_its_own():
+        training.seed_all(0)
+        try:
+            value = metric.function(embeddings.clone(), labels.copy(), **query)
+        except Exception as error:
+            size = " x ".join(map(str, embeddings.shape))
+            raise UsageError(f"metric {metric.name!r} fails on {size} embeddings{told(error)}") from error
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        what = " ".join(repr(value).split())[:60]
+        raise UsageError(f"metric {metric.name!r} returned {what}: it must return a number") from None
 
 
 def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:

@@ -7,7 +7,7 @@ data set, with its methods.
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,29 @@ TABLE = "table"
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+
+
+class OwnMetric(str):
+    """A metric of the reader's own, as a protocol holds it: the word that records keep, NAME@CODE, and the function.
+
+    Two of one word are one metric, in another process too. Made by `dmlrc.studies.with_metrics`.
+    """
+
+    def __new__(cls, word: str, function: Callable[..., float]):
+        made = super().__new__(cls, word)
+        made.function = function
+        return made
+
+    def __getnewargs__(self):
+        return str(self), self.function
+
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def name(self) -> str:
+        """What its scores are called."""
+        return self.partition("@")[0]
 
 
 class TrunkInput(NamedTuple):
@@ -137,8 +160,8 @@ class SplitSettings:
 class EvaluationSettings:
     """What is recorded.
 
-    test_metrics: on the test classes. val_metrics (map_at_r among them): on the validation classes, after every
-    eval_every epochs. train_metrics: on the training images, then and at the end.
+    test_metrics: on the test classes, one's own as `OwnMetric`. val_metrics (map_at_r among them): on the validation
+    classes, after every eval_every epochs. train_metrics: on the training images, then and at the end.
     binary: retrieval by Hamming distance of the signs too.
     arrays: of ("histograms", "spectrum"), see `dmlrc.evaluation.arrays_of`.
     per_class: MAP@R and P@1 of every test class.
@@ -165,6 +188,11 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
     def __post_init__(self):
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        if functions := [each for each in self.test_metrics if not isinstance(each, str)]:
+            raise UsageError(
+                f"{functions[0]!r} among the metrics of protocol {self.name} is no name: for a metric of your own, "
+                "take `dmlrc.studies.with_metrics(study, NAME, metric)`"
+            )
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):

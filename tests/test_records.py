@@ -459,7 +459,7 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
-    assert "every record of 1 studies is sound" in capsys.readouterr().out
+    assert "every record of 1 study is sound" in capsys.readouterr().out
     DAMAGES["truncated"](committed / "scores.parquet")
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -142,6 +142,11 @@ def _loss(loss: Any) -> dict[str, Any]:
     return {"loss": own, "python": "{}.{}".format(*sys.version_info)} | packages
 
 
+def code(function: Any) -> str:
+    """A digest of all that a function is and reaches, and of the versions of the packages that it uses."""
+    return _hash(_loss(function))
+
+
 def description(loss: Any) -> Any:
     """All that the code of a loss is and reaches, as JSON can hold it; of a name or a loss of a package, the name."""
     return _Reader().whole(loss)

@@ -52,7 +52,7 @@ def _unfinished(records: StudyRecords) -> list[str]:
         is_searched = trials >= repetitions_asked * budget["trials"]
         with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
         if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({trials} trials, {reruns} reruns)")
+            begun.append(f"{method} ({labels.counted(trials, 'trial')}, {labels.counted(reruns, 'rerun')})")
     if not begun:
         return []
     asked = f"{repetitions_asked * budget['trials']} trials and {repetitions_asked * budget['reruns']} reruns each"
@@ -70,8 +70,11 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
     shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
+    own = [metric for metric in records.meta["protocol"]["test_metrics"] if "@" in metric]  # see `protocol.OwnMetric`
+    shown += [(settings[0], metric.partition("@")[0]) for metric in own]
     heads = [
-        labels.METRIC_LABELS[metric] + ("" if setting == settings[0] else ", one model") for setting, metric in shown
+        labels.METRIC_LABELS.get(metric, metric) + ("" if setting == settings[0] else ", one model")
+        for setting, metric in shown
     ]
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
@@ -79,7 +82,8 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     lost = tables.lost_reruns(records)["lost"]
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
-        cells = [_cell(column, name) for column in columns]
+        cells = [_cell(column, name) for column in columns[: len(columns) - len(own)]]
+        cells += [_number(column, name) for column in columns[len(cells) :]]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
         cells[0] += f" ({lost[name]} lost)" if name in lost else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
@@ -87,7 +91,8 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = not lost.index.intersection(first.index).empty
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
-    return rows, [*legend, *filter(None, [signs])]
+    told = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
+    return rows, [*legend, *told, *filter(None, [signs])]
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:
@@ -96,6 +101,11 @@ def _cell(column: pd.DataFrame, name: str) -> str:
         return ""
     below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
     return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
+
+
+def _number(column: pd.DataFrame, name: str) -> str:
+    """A mean with its interval of a metric that need be no share."""
+    return labels.number(*column.loc[name, ["mean", "ci95"]], form=".4g") if name in column.index else ""
 
 
 def _ranks(first: pd.DataFrame) -> list[str]:

@@ -108,7 +108,7 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
 
 def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
-    with torch.random.fork_rng(), _chance_of_its_own():
+    with torch.random.fork_rng(), chance_of_its_own():
         try:
             _train(runs, folds, task)
         except DivergedError:
@@ -125,7 +125,7 @@ def seed_all(seed: int) -> None:
 
 
 @contextmanager
-def _chance_of_its_own() -> Iterator[None]:
+def chance_of_its_own() -> Iterator[None]:
     """Give the caller NumPy's and Python's generators back as they were."""
     states = np.random.get_state(), random.getstate()
     try:
