@@ -36,9 +36,6 @@ class OwnMetric(str):
     def __getnewargs__(self):
         return str(self), self.function
 
-    def __deepcopy__(self, memo):
-        return self
-
     @property
     def name(self) -> str:
         """What its scores are called."""

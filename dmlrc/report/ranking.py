@@ -79,15 +79,16 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
-    lost = tables.lost_reruns(records)["lost"]
+    lost, apart = tables.lost_reruns(records)["lost"], about.apart(records)
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
-        cells = [_cell(column, name) for column in columns[: len(columns) - len(own)]]
-        cells += [_number(column, name) for column in columns[len(cells) :]]
+        cells = [_cell(column, name) for column in columns]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
         cells[0] += f" ({lost[name]} lost)" if name in lost else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
+    if apart:
+        rows = [(*row, apart.get(row[1], "" if place else "not as the protocol")) for place, row in enumerate(rows)]
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = not lost.index.intersection(first.index).empty
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
@@ -96,16 +97,13 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:
-    """A mean with its interval, and a sign where it is below the untrained trunk."""
+    """A mean with its interval, and a sign where it is below the untrained trunk; of a metric of one's own as it is."""
     if name not in column.index:
         return ""
+    if column["metric"].iloc[0] not in labels.METRIC_LABELS:
+        return labels.number(*column.loc[name, ["mean", "ci95"]], form=".4g")
     below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
     return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
-
-
-def _number(column: pd.DataFrame, name: str) -> str:
-    """A mean with its interval of a metric that need be no share."""
-    return labels.number(*column.loc[name, ["mean", "ci95"]], form=".4g") if name in column.index else ""
 
 
 def _ranks(first: pd.DataFrame) -> list[str]:
