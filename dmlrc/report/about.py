@@ -152,10 +152,7 @@ def _aside(text: str) -> str:
 
 
 def apart(records: StudyRecords) -> dict[str, str]:
-    """The settings in which methods were trained otherwise than their study's protocol says, as printed, by method.
-
-    A batch of another size than most methods' is one of them.
-    """
+    """Settings, as printed, in which methods differ from the protocol, or by the size of a batch from most others."""
     frames, own = pd.concat([records.trials, records.reruns])[["method", "fingerprint"]].dropna(), {}
     for method, text in frames.drop_duplicates("method", keep="last").to_numpy():
         batches, training = (json.loads(text)[part] for part in ("batches", "training"))

@@ -55,8 +55,8 @@ def _unfinished(records: StudyRecords) -> list[str]:
             begun.append(f"{method} ({labels.counted(trials, 'trial')}, {labels.counted(reruns, 'rerun')})")
     if not begun:
         return []
-    asked = f"{repetitions_asked * budget['trials']} trials and {repetitions_asked * budget['reruns']} reruns each"
-    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {asked}: "
+    each = " and ".join(labels.counted(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
+    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {each} each: "
     return ["", *textwrap.wrap(f"{told}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 
 
@@ -72,10 +72,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
     own = [metric for metric in records.meta["protocol"]["test_metrics"] if "@" in metric]  # see `protocol.OwnMetric`
     shown += [(settings[0], metric.partition("@")[0]) for metric in own]
-    heads = [
-        labels.METRIC_LABELS.get(metric, metric) + ("" if setting == settings[0] else ", one model")
-        for setting, metric in shown
-    ]
+    heads = [labels.METRIC_LABELS.get(name, name) + ", one model" * (place != settings[0]) for place, name in shown]
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
@@ -126,6 +123,7 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
         *once * (searched and "seed_ci95" not in first),
         *_lift(first["mean"]),
         *["lost: reruns that diverged or failed, which no mean counts."] * lost,
+        *["pretrained: by a PCA that is approximate above 1,000 features."] * (PRETRAINED in first.index),
         "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
     ]
 
