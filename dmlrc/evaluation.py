@@ -182,8 +182,8 @@ def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:
 
     PCA is fitted on the evaluated set, as in the paper, to D dimensions (separated) and F * D (concatenated),
     or to as many as there are features. Its solver is scikit-learn's choice, so that reruns give what is recorded: of
-    many features and less than 0.8 times as many dimensions a randomised one, which is near, not exact (93.12 where
-    93.28 is right).
+    many features and less than 0.8 times as many dimensions a randomised one, which is near, not exact (P@1 of
+    CUB-200 55.80 % at 128 dimensions where 56.46 is right).
     """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
