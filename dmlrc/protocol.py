@@ -19,7 +19,17 @@ TABLE = "table"
 """The kind of study that compares methods, and around which others stand."""
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
-PRECISIONS = ("float32", "tf32", "bfloat16")
+_CHOICES = {
+    "precision": ("float32", "tf32", "bfloat16"),
+    "lr_decay": ("none", "linear"),
+    "augmentation": ("crop", "place", "affine", "none", "flip"),
+}
+_LEAST = {
+    **dict.fromkeys(("embedding_dim", "image_size", "crop_size", "iterations_per_epoch", "eval_every", "members"), 1),
+    **dict.fromkeys(("folds", "max_epochs", "patience", "warmup_epochs", "lr", "new_lr", "momentum"), 0),
+    **dict.fromkeys(("weight_decay", "loss_weight_decay"), 0),
+}
+"""The settings that are one of some words, and the least that numbers may be."""
 
 
 class OwnMetric(str):
@@ -183,8 +193,16 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
     paper: str
 
     def __post_init__(self):
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        for name, least in _LEAST.items():
+            if getattr(self, name) is not None and not getattr(self, name) >= least:
+                raise UsageError(f"{name} of protocol {self.name} is {getattr(self, name)}: it is {least} or more")
+        if not 0 < self.class_share <= 1:
+            raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
+        if self.validates and "map_at_r" not in self.val_metrics:
+            raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
         if functions := [each for each in self.test_metrics if not isinstance(each, str)]:
             raise UsageError(
                 f"{functions[0]!r} among the metrics of protocol {self.name} is no name: for a metric of your own, "

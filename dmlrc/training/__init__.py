@@ -23,7 +23,7 @@ from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 from dmlrc.models import EmbeddingModel, l2_normalize
-from dmlrc.protocol import OptimisationSettings, Protocol
+from dmlrc.protocol import OptimisationSettings, OwnMetric, Protocol
 from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
@@ -381,13 +381,16 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
 
 
 def check_choices(method: Method, protocol: Protocol) -> None:
-    """Raise UsageError where there is no such sampler or optimiser as a method, or its protocol, names."""
+    """Raise UsageError where there is no such sampler, optimiser or metric as a method, or its protocol, names."""
     for what, name, known in (
         ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
         ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
     ):
         if name not in known and not (what == "sampler" and callable(name)):
             raise unknown(f"{what} of method {method.name!r}", name, known)
+    for name in (*protocol.test_metrics, *protocol.val_metrics, *protocol.train_metrics):
+        if not (isinstance(name, OwnMetric) or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
+            raise unknown("metric", name, metrics.names())
 
 
 def check_batches(

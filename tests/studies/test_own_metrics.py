@@ -130,7 +130,7 @@ def test_one_that_is_wrong_is_refused_at_once_in_a_sentence():
         (map_at_r, "cannot be called 'map_at_r', as another one"),
         (f1_of_mine, "cannot be called 'f1_of_mine', as another one"),
         (nothing, "metric 'nothing' gives no number of 12 x 4 embeddings: TypeError: float.. argument must be"),
-        (several, "metric 'several' gives no number of 12 x 4 embeddings: RuntimeError"),
+        (several, "metric 'several' gives no number of 12 x 4 embeddings: ValueError"),
     ):
         with pytest.raises(UsageError, match=said) as refused:
             with_metrics(metric)
