@@ -2,11 +2,13 @@
 
 Made-up studies, thousands at once: methods with equal scores and with scores apart, searches that scatter alike and
 unequally, few and many of both. A row says in what share of studies no statement is false, which should be 95 %; with
-`--pooled` those of the preregistered model, one variance for all methods.
+`--pooled` those of the preregistered model, one variance for all methods. It ends with an error where a share is lower
+than promised.
 """
 
 import argparse
 import itertools
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +29,8 @@ SCORES = {
     "apart": lambda methods: np.linspace(0.0, 6.0, methods),
 }
 METHODS, SEARCHES = (5, 8, 14, 20), (2, 3, 5)
+PROMISED, LEAST = ["ranks", "best", "holm", "interval"], 0.93
+"""What chapter 5 promises of 95 % of studies, but for a point or two with the fewest searches and losses."""
 
 
 def rates(
@@ -73,6 +77,9 @@ def main() -> None:
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(names)
     print(table.round(3).to_string())
     print(table.groupby(["luck", "scores"]).min().round(3).to_string())
+    low = table[table[PROMISED].min(axis=1) < LEAST]
+    if len(low) and not given.pooled:
+        sys.exit(f"{len(low)} of {len(table)} rows lie below {LEAST}:\n{low.round(3).to_string()}")
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def study_check(
         typer.echo(sentence)
     if sentences:
         raise DmlrcError(f"{len(sentences)} of the records of {len(names)} studies cannot be used; each is named above")
-    typer.echo(f"every record of {len(names)} studies is sound")
+    typer.echo(f"every record of {len(names)} stud{'y' if len(names) == 1 else 'ies'} is sound")
 
 
 @study_app.command("show")

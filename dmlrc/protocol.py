@@ -7,7 +7,7 @@ data set, with its methods.
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,37 @@ TABLE = "table"
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+_CHOICES = {
+    "precision": PRECISIONS,
+    "lr_decay": ("none", "linear"),
+    "augmentation": ("crop", "place", "affine", "none", "flip"),
+}
+_LEAST = {
+    **dict.fromkeys(("embedding_dim", "image_size", "crop_size", "iterations_per_epoch", "eval_every", "members"), 1),
+    **dict.fromkeys(("folds", "max_epochs", "patience", "warmup_epochs", "lr", "new_lr", "momentum"), 0),
+    **dict.fromkeys(("weight_decay", "loss_weight_decay"), 0),
+}
+"""The settings that are one of some words, and the least that numbers may be."""
+
+
+class OwnMetric(str):
+    """A metric of the reader's own, as a protocol holds it: the word that records keep, NAME@CODE, and the function.
+
+    Two of one word are one metric, in another process too. Made by `dmlrc.studies.with_metrics`.
+    """
+
+    def __new__(cls, word: str, function: Callable[..., float]):
+        metric = super().__new__(cls, word)
+        metric.function = function
+        return metric
+
+    def __getnewargs__(self):
+        return str(self), self.function
+
+    @property
+    def name(self) -> str:
+        """Name of its scores."""
+        return self.partition("@")[0]
 
 
 class TrunkInput(NamedTuple):
@@ -137,8 +168,8 @@ class SplitSettings:
 class EvaluationSettings:
     """Settings of what is recorded.
 
-    test_metrics: on the test classes. val_metrics (map_at_r among them): on the validation classes, after every
-    eval_every epochs. train_metrics: on the training images, then and at the end.
+    test_metrics: on the test classes, one's own as `OwnMetric`. val_metrics (map_at_r among them): on the validation
+    classes, after every eval_every epochs. train_metrics: on the training images, then and at the end.
     binary: retrieval by Hamming distance of the signs too.
     arrays: of ("histograms", "spectrum"), see `dmlrc.evaluation.arrays_of`.
     per_class: MAP@R and P@1 of every test class.
@@ -163,8 +194,21 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
     paper: str
 
     def __post_init__(self):
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        for name, least in _LEAST.items():
+            if getattr(self, name) is not None and not getattr(self, name) >= least:
+                raise UsageError(f"{name} of protocol {self.name} is {getattr(self, name)}: it is {least} or more")
+        if not 0 < self.class_share <= 1:
+            raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
+        if self.validates and "map_at_r" not in self.val_metrics:
+            raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
+        if functions := [metric for metric in self.test_metrics if not isinstance(metric, str)]:
+            raise UsageError(
+                f"{functions[0]!r} among the metrics of protocol {self.name} is no name: for a metric of your own, "
+                "take `dmlrc.studies.with_metrics(study, NAME, metric)`"
+            )
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):

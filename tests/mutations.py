@@ -474,6 +474,14 @@ MUTATIONS = (
         ("tests/test_preflight.py", "-k", "zero"),
     ),
     Mutation(
+        "metric-by-its-name",
+        "dmlrc/studies/scoring.py",
+        "{called}@{fingerprint.code(metric)}",
+        "{called}@1",
+        "scores of a metric before its edit stand beside those after it",
+        ("tests/studies/test_own_metrics.py", "-k", "another_code"),
+    ),
+    Mutation(
         "any-format",
         "dmlrc/data/decoding.py",
         "Image.open(file, formats=readable())",

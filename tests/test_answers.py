@@ -10,7 +10,7 @@ import torch
 import torchvision
 from PIL import Image
 
-from dmlrc import cli, comparison, data, losses, models, paths, records, run, studies
+from dmlrc import cli, comparison, data, losses, models, paths, preflight, records, run, studies
 from dmlrc.data import cache, download
 from dmlrc.data.decoding import Form
 from dmlrc.errors import DmlrcError, UsageError
@@ -56,6 +56,21 @@ def test_a_sampler_or_an_optimiser_that_there_is_not_is_told_before_anything_run
     with pytest.raises(UsageError, match=r"unknown (sampler|optimizer) of method 'mine' 'x': known are"):
         run.run(studies.get("glyphs-smoke"), [mine])
     assert not paths.runs().exists()
+
+
+@pytest.mark.parametrize("setting", ["test_metrics", "val_metrics", "train_metrics"])
+def test_a_metric_that_there_is_not_is_told_before_anything_runs(setting, home):
+    with pytest.raises(UsageError, match="unknown metric 'nmmi': did you mean 'nmi'"):
+        run.run(*_with_metric(setting, "nmmi"))
+    assert not paths.runs().exists()
+    for known in ("nmi", "recall_at_17", "num_excluded_queries"):
+        preflight.check_names(*_with_metric(setting, known))
+
+
+def _with_metric(setting, name):
+    smoke = studies.get("glyphs-smoke")
+    study = replace(smoke, name="small", protocol=replace(smoke.protocol, **{setting: ("map_at_r", name)}))
+    return study, [study.method("triplet")]
 
 
 def test_a_file_that_only_imports_losses(tmp_path):

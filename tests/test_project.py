@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 
 from dmlrc import errors, papers, studies
 from dmlrc.report import build
@@ -76,6 +77,15 @@ def test_ci_calls_the_readme_command():
     readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     assert "\nmake test" in readme
     assert ci.strip().endswith("make test")
+
+
+def test_the_weekly_workflow_runs_what_is_too_long_for_every_change():
+    weekly = yaml.safe_load((ROOT / ".github" / "workflows" / "weekly.yml").read_text())
+    assert weekly[True].keys() == {"schedule", "workflow_dispatch"}  # YAML reads `on` as true
+    commands = weekly["jobs"]["long"]["strategy"]["matrix"]["command"]
+    assert commands == [".venv/bin/python -m benchmarks.coverage", "make mutations"]
+    assert (ROOT / "benchmarks" / "coverage.py").exists()
+    assert "\nmutations: " in (ROOT / "Makefile").read_text()
 
 
 def test_notebooks_can_be_opened_where_they_were_run():

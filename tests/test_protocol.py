@@ -63,3 +63,29 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
     old["protocol"] = {name: value for name, value in asdict(STUDY.protocol).items() if name != "lr_decay"}
     assert digest(old) == STUDY.digest
     assert replace(STUDY, protocol=replace(STUDY.protocol, lr_decay="linear")).digest != STUDY.digest
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        *(({name: 0}, f"{name} of .* is 0: it is 1 or more") for name in ("embedding_dim", "eval_every", "members")),
+        ({"iterations_per_epoch": 0}, "iterations_per_epoch of .* is 0: it is 1 or more"),
+        *(
+            ({name: -1}, f"{name} of .* is -1: it is 0 or more")
+            for name in ("patience", "lr", "momentum", "max_epochs")
+        ),
+        ({"lr": float("nan")}, "lr of .* is nan: it is 0 or more"),
+        ({"class_share": 0.0}, "class_share of .* is 0.0: it is above 0 and at most 1"),
+        ({"lr_decay": "cosine"}, "unknown lr_decay 'cosine'"),
+        ({"augmentation": "corp"}, "unknown augmentation 'corp': did you mean 'crop'"),
+        ({"val_metrics": ("precision_at_1",)}, "val_metrics of .* lack map_at_r"),
+    ],
+)
+def test_a_setting_that_nothing_could_train_with_is_refused(setting, says):
+    with pytest.raises(UsageError, match=says):
+        replace(STUDY.protocol, **setting)
+
+
+def test_what_may_be_left_out_may_be():
+    open_ended = {"embedding_dim": None, "iterations_per_epoch": None, "new_lr": None, "loss_weight_decay": None}
+    assert replace(STUDY.protocol, folds=0, val_metrics=(), max_epochs=0, patience=0, **open_ended).folds == 0

@@ -96,4 +96,4 @@ def test_reruns_of_a_method_without_a_result_are_not_missed():
     assert not any("Unfinished" in line for line in ranking.lines(whole))
     begun = replace(whole, reruns=whole.reruns[1:])
     said = " ".join(ranking.lines(begun))
-    assert "1 of 14 methods lack some of 3 trials and 2 reruns each: contrastive (3 trials, 1 reruns)." in said
+    assert "1 of 14 methods lack some of 3 trials and 2 reruns each: contrastive (3 trials, 1 rerun)." in said

@@ -459,7 +459,7 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
-    assert "every record of 1 studies is sound" in capsys.readouterr().out
+    assert "every record of 1 study is sound" in capsys.readouterr().out
     DAMAGES["truncated"](committed / "scores.parquet")
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -473,6 +473,8 @@ def test_committed_records_are_sound(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     names = set(records.recorded_in(COMMITTED)) - set(board.entries())  # of entries test_board.py reads the files too
     assert names
+    metas = sorted(COMMITTED.rglob("meta.json"))
+    assert [path for path in metas if "checksum" not in records.read_json(path)] == []
     for name in sorted(names):
         study = studies.get(name)  # reading them checks them; what they lack would be a sentence
         todo = plan.Plan(study)

@@ -1,4 +1,4 @@
-"""What recorded searches had found after 10 and 25 of their trials; the study TABLE/early-winners trains it again."""
+"""Settings that searches had found after 10 and 25 of their trials; the study TABLE/early-winners trains them again."""
 
 import json
 
@@ -19,7 +19,7 @@ def winners(table: str) -> pd.DataFrame:
     fraction), settings (JSON), row (the row of TABLE/early-winners whose reruns are of these settings; None where the
     whole search keeps them, so that the table's own reruns are).
     """
-    found = []
+    of_searches = []
     for (method, repetition), trials in records.load(table).trials.groupby(["method", "repetition"], observed=True):
         in_order = trials.sort_values("trial").to_dict("records")
         best = {count: search.best(in_order[:count]) for count in (*TRIALS, len(in_order))}
@@ -29,8 +29,8 @@ def winners(table: str) -> pd.DataFrame:
             kept = settings[count] == settings[len(in_order)]
             row = None if kept else row_name(method, level(repetition, first))
             of_search = {"method": method, "repetition": repetition, "trials": count}
-            found.append(of_search | {"value": trial["value"], "settings": settings[count], "row": row})
-    return pd.DataFrame(found)
+            of_searches.append(of_search | {"value": trial["value"], "settings": settings[count], "row": row})
+    return pd.DataFrame(of_searches)
 
 
 def to_be_trained() -> pd.DataFrame:

@@ -144,6 +144,11 @@ def _loss(loss: Any) -> dict[str, Any]:
     return {"loss": own, "python": "{}.{}".format(*sys.version_info)} | packages
 
 
+def code(function: Any) -> str:
+    """A digest of all that a function is and reaches, and of the versions of the packages that it uses."""
+    return _hash(_loss(function))
+
+
 def description(loss: Any) -> Any:
     """Describe all that the code of a loss is and reaches, as JSON can hold it; of a loss of a package, by the name."""
     return _Reader().whole(loss)
@@ -266,9 +271,8 @@ class _Reader:
                 used[step.argval] = names[step.argval]
             elif step.opname == "IMPORT_NAME":
                 used[step.argval] = _imported(step.argval)
-            elif isinstance(step.argval, str) and step.argval in sys.modules and self._is_own(step.argval):
-                # perhaps importlib.import_module("helpers")
-                used[f"module {step.argval}"] = sys.modules[step.argval]
+            elif isinstance(step.argval, str) and (module := _named(step.argval, code)) and self._is_own(step.argval):
+                used[f"module {step.argval}"] = module
         return [steps, code.co_exceptiontable.hex()], self._mapping(used)
 
     def _class(self, value: type) -> Any:
@@ -280,7 +284,7 @@ class _Reader:
     def _object(self, value: Any) -> Any:
         """An instance: its class and its contents, as far as they can be seen."""
         kind = self.tell(type(value))
-        if hasattr(value, "detach"):  # a tensor
+        if hasattr(value, "detach") and hasattr(value, "dtype"):  # a tensor; a file has the first too
             return [kind, str(value.dtype), str(value.detach().cpu().tolist())]
         if hasattr(value, "tobytes"):  # an array
             return [kind, str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
@@ -332,6 +336,12 @@ def _imported(name: str) -> types.ModuleType | None:
         return importlib.import_module(name)
     except Exception:  # the function may never come to this line
         return None
+
+
+def _named(text: str, code: types.CodeType) -> types.ModuleType | None:
+    """The module of this name, where it is loaded, or where the code may load it: `import_module("helpers")`."""
+    loads = {"import_module", "__import__"} & {*code.co_names} and all(map(str.isidentifier, text.split(".")))
+    return _imported(text) if loads else sys.modules.get(text)
 
 
 def _content(cell: types.CellType) -> Any:

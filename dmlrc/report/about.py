@@ -1,5 +1,6 @@
 """What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -148,3 +149,25 @@ def _aside(text: str) -> str:
     """
     name, comma, rest = text.partition(", ")
     return f"{name} ({rest})" if comma else name
+
+
+def apart(records: StudyRecords) -> dict[str, str]:
+    """Settings, as printed, in which methods differ from the protocol, or by the size of a batch from most others."""
+    frames, own = pd.concat([records.trials, records.reruns])[["method", "fingerprint"]].dropna(), {}
+    for method, text in frames.drop_duplicates("method", keep="last").to_numpy():
+        batches, training = (json.loads(text)[part] for part in ("batches", "training"))
+        sampler, size = batches["sampler"], batches["classes_per_batch"] * batches["images_per_class"]
+        given = training | {"sampler": sampler["name"] if isinstance(sampler, dict) else sampler, "batch_size": size}
+        own[method] = {name: value for name, value in given.items() if value is not None}
+    usual = pd.Series([given["batch_size"] for given in own.values()], dtype=int).mode()
+    protocol = records.meta["protocol"] | dict(zip(["batch_size"], usual, strict=False))
+    changes = records.meta.get("changes", {})
+    told = {
+        method: ", ".join(
+            f"{labels.SETTING_LABELS.get(name, name)} {labels.setting(name, value)}"
+            for name, value in {**own.get(method, {}), **changes.get(method, {})}.items()
+            if value != protocol.get(name)
+        )
+        for method in {**own, **changes}
+    }
+    return {method: words for method, words in told.items() if words}

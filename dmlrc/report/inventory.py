@@ -117,6 +117,11 @@ def other_machines_cells() -> pd.DataFrame:
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
 
 
+def tried() -> pd.DataFrame:
+    """What the tests try on purpose: how often, what must come of it, and the file that does it."""
+    return pd.read_csv(files("dmlrc.report") / "measurements" / "tried.csv", index_col=0)
+
+
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; `other_machines` and `other_kernels` in points.
 

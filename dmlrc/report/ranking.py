@@ -52,11 +52,11 @@ def _unfinished(records: StudyRecords) -> list[str]:
         is_searched = trials >= repetitions_asked * budget["trials"]
         with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
         if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({trials} trials, {reruns} reruns)")
+            begun.append(f"{method} ({labels.counted(trials, 'trial')}, {labels.counted(reruns, 'rerun')})")
     if not begun:
         return []
-    asked = f"{repetitions_asked * budget['trials']} trials and {repetitions_asked * budget['reruns']} reruns each"
-    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {asked}: "
+    each = " and ".join(labels.counted(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
+    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {each} each: "
     return ["", *textwrap.wrap(f"{told}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 
 
@@ -70,13 +70,13 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
     shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
-    heads = [
-        labels.METRIC_LABELS[metric] + ("" if setting == settings[0] else ", one model") for setting, metric in shown
-    ]
+    own = [metric for metric in records.meta["protocol"]["test_metrics"] if "@" in metric]  # see `protocol.OwnMetric`
+    shown += [(settings[0], metric.partition("@")[0]) for metric in own]
+    heads = [labels.METRIC_LABELS.get(name, name) + ", one model" * (place != settings[0]) for place, name in shown]
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
-    lost = tables.lost_reruns(records)["lost"]
+    lost, apart = tables.lost_reruns(records)["lost"], about.apart(records)
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
         cells = [_cell(column, name) for column in columns]
@@ -84,16 +84,21 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
         cells[0] += f" ({lost[name]} lost)" if name in lost else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
+    if apart:
+        rows = [(*row, apart.get(row[1], "" if place else "not as the protocol")) for place, row in enumerate(rows)]
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = not lost.index.intersection(first.index).empty
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
-    return rows, [*legend, *filter(None, [signs])]
+    told = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
+    return rows, [*legend, *told, *filter(None, [signs])]
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:
-    """A mean with its interval, and a sign where it is below the untrained trunk."""
+    """A mean with its interval, and a sign where it is below the untrained trunk; of a metric of one's own as it is."""
     if name not in column.index:
         return ""
+    if column["metric"].iloc[0] not in labels.METRIC_LABELS:
+        return labels.number(*column.loc[name, ["mean", "ci95"]], form=".4g")
     below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
     return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
 
@@ -118,6 +123,7 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
         *once * (searched and "seed_ci95" not in first),
         *_lift(first["mean"]),
         *["lost: reruns that diverged or failed, which no mean counts."] * lost,
+        *["pretrained: by a PCA that is approximate above 1,000 features."] * (PRETRAINED in first.index),
         "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
     ]
 

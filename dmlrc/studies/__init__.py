@@ -1,5 +1,11 @@
 """Every study by name: those of this package, the reader's own of `studies.toml`, the experiments around them."""
 
-from dmlrc.studies.catalogue import STUDIES, changed, get, known, own_studies
+import lazy_loader
 
-__all__ = ["STUDIES", "changed", "get", "known", "own_studies"]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "catalogue": ["STUDIES", "changed", "get", "known", "own_studies"],
+        "scoring": ["with_metrics"],  # which loads torch
+    },
+)

@@ -1,4 +1,4 @@
-"""Whether a longer search chooses a better loss: what searches had found after 10 and 25 trials, trained again."""
+"""Settings that searches had found after 10 and 25 trials, trained again: does a longer search choose a better loss?"""
 
 import csv
 import itertools
@@ -40,8 +40,8 @@ def early_winners(study: Study) -> Study:
 
 def _levels(study: Study) -> Iterator[Level]:
     with FILE.open(encoding="utf-8", newline="") as lines:
-        found = [row for row in csv.DictReader(lines) if row["study"] == study.name]
-    for (repetition, trials), group in itertools.groupby(found, operator.itemgetter("repetition", "trials")):
+        settings = [row for row in csv.DictReader(lines) if row["study"] == study.name]
+    for (repetition, trials), group in itertools.groupby(settings, operator.itemgetter("repetition", "trials")):
         methods = tuple(_at(study, row) for row in group)
         yield Level(level(int(repetition), int(trials)), methods, number=float(trials))
 

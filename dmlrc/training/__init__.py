@@ -24,7 +24,7 @@ from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 from dmlrc.models import EmbeddingModel, l2_normalize
-from dmlrc.protocol import OptimisationSettings, Protocol
+from dmlrc.protocol import OptimisationSettings, OwnMetric, Protocol
 from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
@@ -109,7 +109,7 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
 
 def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
-    with torch.random.fork_rng(), _chance_of_its_own():
+    with torch.random.fork_rng(), chance_of_its_own():
         try:
             _train(runs, folds, task)
         except DivergedError:
@@ -126,7 +126,7 @@ def seed_all(seed: int) -> None:
 
 
 @contextmanager
-def _chance_of_its_own() -> Iterator[None]:
+def chance_of_its_own() -> Iterator[None]:
     """Give the caller NumPy's and Python's generators back as they were."""
     states = np.random.get_state(), random.getstate()
     try:
@@ -383,13 +383,16 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
 
 
 def check_choices(method: Method, protocol: Protocol) -> None:
-    """Raise UsageError where there is no such sampler or optimiser as a method, or its protocol, names."""
+    """Raise UsageError where there is no such sampler, optimiser or metric as a method, or its protocol, names."""
     for what, name, known in (
         ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
         ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
     ):
         if name not in known and not (what == "sampler" and callable(name)):
             raise unknown(f"{what} of method {method.name!r}", name, known)
+    for name in (*protocol.test_metrics, *protocol.val_metrics, *protocol.train_metrics):
+        if not (isinstance(name, OwnMetric) or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
+            raise unknown("metric", name, metrics.names())
 
 
 def check_batches(

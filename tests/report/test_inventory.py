@@ -1,14 +1,20 @@
 """What stands on the page of provenance beside the records themselves."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import mutations
 import nbformat
 import pandas as pd
 import pytest
+import test_campaign
+import test_damage
+import test_fingerprint
+import test_records_in_any_order
 from factories import fake_records
 
-from benchmarks import processors
+from benchmarks import coverage, processors
 from dmlrc import studies
 from dmlrc.report import inventory, prose
 
@@ -97,3 +103,19 @@ def test_no_sentence_of_the_page_holds_of_other_measurements(monkeypatch):
     exec(cell.source, {"prose": prose, "edition": [fake_records()]})
     assert len(found) == 9
     assert [sentence for sentence, holds in found.items() if holds] == []
+
+
+def test_what_was_tried_is_counted_as_the_tests_do_it():
+    of_metas = 2 * len(test_damage.both(test_damage.META, test_damage.SEALED_META, test_damage.META_FILES))
+    of_units = len(test_damage.both(test_damage.UNIT, test_damage.SEALED_UNIT, test_damage.UNIT_FILES))
+    order, cells = test_records_in_any_order.Records.TestCase.settings, (coverage.METHODS, coverage.SEARCHES)
+    counts = {
+        "tests/test_campaign.py": sum(test_campaign.CASES.values()),
+        "tests/test_damage.py": of_units + of_metas + 2 * len(test_damage.TABLE | test_damage.TABLE_FILES),
+        "tests/test_fingerprint.py": len(test_fingerprint.WAYS),
+        "tests/test_records_in_any_order.py": order.max_examples * order.stateful_step_count,
+        "tests/mutations.py": len(mutations.MUTATIONS),
+        "benchmarks/coverage.py": 2000 * math.prod(map(len, (*cells, coverage.LUCKS, coverage.SCORES))),
+    }
+    assert inventory.tried().set_index("file")["how often"].to_dict() == counts
+    assert f"{100 * coverage.LEAST:.0f} %" in inventory.tried()["what must come of it"].iloc[-1]

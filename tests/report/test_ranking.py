@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pandas as pd
-from factories import fake_records
+from factories import fake_records, made_up_unit
 
-from dmlrc.report import labels, ranking, tables
+from dmlrc import records, run, studies
+from dmlrc.report import about, labels, ranking, tables
 from dmlrc.report.photos import answer
 
 
@@ -88,3 +89,36 @@ def test_a_table_that_training_did_not_lift_cannot_rank_losses():
     assert text in " ".join(ranking.lines(replace(records, scores=higher)))
     without = records.scores[~untrained]
     assert "training lifts" not in " ".join(ranking.lines(replace(records, scores=without)))
+
+
+def test_what_was_trained_otherwise_than_the_protocol_says_is_named_beside_its_row(home, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
+    smoke = studies.get("glyphs-smoke")
+    alike, rest = smoke.method("contrastive"), {"label": "", "row": ""}
+    methods = (
+        alike,
+        replace(alike, name="wide", changes={"embedding_dim": 512, "lr": 1e-3}, **rest),
+        replace(alike, name="other", optimizer="sgd", weight_decay=0.0, **rest),
+        replace(alike, name="large", classes_per_batch=16, **rest),
+        replace(alike, name="long", classes_per_batch=4, images_per_class=8, **rest),  # as many images
+        replace(alike, name="drawn", sampler="random", **rest),
+        replace(alike, name="same", optimizer=smoke.protocol.optimizer, changes={"folds": 4}, **rest),
+    )
+    run.run(replace(smoke, name="mixed", methods=methods))
+    found = records.load("mixed")
+    apart = {
+        "wide": "embedding size 512, learning rate 10⁻³",
+        "other": "weight decay 0, optimiser SGD",
+        "large": "batch size 64",
+        "drawn": "sampler random",
+    }
+    assert {name: set(words.split(", ")) for name, words in about.apart(found).items()} == {
+        name: set(words.split(", ")) for name, words in apart.items()
+    }
+    head, *rows = ranking.ranked(found)[0]
+    assert head[-1] == "not as the protocol"
+    assert {row[1]: row[-1] for row in rows if row[-1]} == about.apart(found)
+    assert len(rows) == len(methods) + 1
+    assert "not as the protocol" not in ranking.ranked(fake_records())[0][0]
+    older = found.trials.assign(fingerprint=None), found.reruns.assign(fingerprint=None)
+    assert about.apart(replace(found, trials=older[0], reruns=older[1])).keys() == {"wide"}
