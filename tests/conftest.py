@@ -1,6 +1,8 @@
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytest-xdist already uses every core
+sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 
 import numpy as np
 import pytest
