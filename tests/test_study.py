@@ -31,9 +31,7 @@ from dmlrc.protocol import SMOKE, Budget, Study
 from dmlrc.unit import Unit, run_seed, run_unit, settled
 
 BATCH = {"classes_per_batch": 4, "images_per_class": 2}
-PICKED = tuple(
-    replace(method, **BATCH) for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface")
-)
+PICKED = tuple(replace(method, **BATCH) for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 
 
 @pytest.fixture(scope="session")
