@@ -30,8 +30,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import SMOKE, Budget, Study
 from dmlrc.unit import Unit, run_seed, run_unit, settled
 
-BATCH = {"classes_per_batch": 4, "images_per_class": 2}
-PICKED = tuple(replace(method, **BATCH) for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
+PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 
 
 @pytest.fixture(scope="session")
@@ -656,7 +655,7 @@ def cell(source=LOSS, **changes):
     """A method as a cell of a notebook defines it."""
     scope = {"__name__": "__main__"}
     exec(source, scope)
-    return Method("mine", scope["loss"], **({"space": {"margin": Float(0, 1)}} | BATCH | changes))
+    return Method("mine", scope["loss"], **({"space": {"margin": Float(0, 1)}} | changes))
 
 
 def shown():
