@@ -1,4 +1,5 @@
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytest-xdist already uses every core
 
@@ -9,6 +10,7 @@ from hypothesis import settings
 
 settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
 settings.load_profile("dmlrc")
+sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 
 
 LONGEST = (

@@ -6,6 +6,7 @@ Skipped where playwright is not installed, or no Chromium is at $DMLRC_CHROMIUM,
 import os
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -57,12 +58,13 @@ def browser():
         started.close()
 
 
-@pytest.fixture
-def opened(browser, pages):
-    """Opens a page of the book, and fails the test where a script fails or something is asked of the network."""
+@pytest.fixture(scope="module")
+def kept(browser, pages):
+    """Opens a page of the book once as it is asked for, which takes a second: tests leave it as they found it."""
     context, wrong = browser.new_context(), []
 
-    def open_page(name, width=1400, theme="light"):
+    @cache
+    def open_page(name, width, theme):
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": 900})
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -72,9 +74,25 @@ def opened(browser, pages):
         page.goto((pages / f"{name}.html").as_uri())
         return page
 
-    yield open_page
+    yield open_page, wrong
     context.close()
-    assert not wrong
+
+
+@pytest.fixture
+def opened(kept):
+    """Shows a page of the book, and fails the test where a script fails or something is asked of the network."""
+    open_page, wrong = kept
+
+    def show(name, width=1400, theme="light"):
+        page = open_page(name, width, theme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("scrollTo(0, 0)")
+        return page
+
+    yield show
+    said = wrong.copy()
+    wrong.clear()
+    assert not said
 
 
 @pytest.mark.parametrize("name", [*PAGES, "../api", "../scale_out"])
@@ -90,10 +108,13 @@ def test_a_page_fits_every_window(opened, name):
     for panels in page.locator(".dml-panels").all():
         assert panels.get_attribute("role") == "img"
         assert len(panels.get_attribute("aria-label").split()) >= 8
-    page.eval_on_selector_all("details", "all => all.forEach(each => (each.open = true))")
+    folds = page.locator("details:not([open])").element_handles()
+    unfold = "([all, open]) => all.forEach(each => (each.open = open))"
+    page.evaluate(unfold, [folds, True])
     scrolled = page.eval_on_selector_all(
         ".dml-scroll", "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
     )
+    page.evaluate(unfold, [folds, False])
     assert name not in PAGES or not {*scrolled} - SCROLLED
 
 
@@ -171,38 +192,6 @@ def test_a_fold_hides_its_table_until_it_is_opened(opened, theme):
     assert not table.is_visible()
 
 
-def test_all_results_sort_and_filter(opened):
-    page = opened("19_all_results")
-    table = page.locator("table.dml-filter")
-    heads = table.locator("thead th").all_inner_texts()
-    column = heads.index("MAP@R") + 1
-
-    def values():
-        texts = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
-        return [float(text.split()[0]) for text in texts if text != "–"]  # of a method that came to no result
-
-    before = values()
-    head = table.locator("thead th").nth(column - 1)
-    head.click()
-    assert values() == sorted(before, reverse=True)
-    head.click()
-    assert values() == sorted(before)
-    page.get_by_label("Filter rows").fill("arcface")
-    names = table.locator("tbody tr:not([hidden]) > :first-child").all_inner_texts()
-    assert names
-    assert all("ArcFace" in name for name in names)
-    assert page.locator(".dml-filters output").inner_text().startswith(f"{len(names)} of ")
-    page.get_by_label("Filter rows").fill("")
-    page.get_by_label("setting", exact=True).select_option("separated (one model)")
-    assert 0 < len(values()) < len(before)
-    page.get_by_label("setting", exact=True).select_option("")
-    study = page.get_by_label("study", exact=True)
-    study.select_option(index=1)
-    column = heads.index("study") + 1
-    shown = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
-    assert set(shown) == {study.input_value()}
-
-
 def test_the_search_finds_a_method_by_its_label(browser, pages):
     page = browser.new_page()  # Sphinx asks for the text of what it found, which file:// refuses: no page of `opened`
     page.goto(f"{(pages.parent / 'search.html').as_uri()}?q=SoftTriple")
@@ -238,6 +227,38 @@ def test_a_link_opens_the_fold_that_it_leads_into(opened):
     page.evaluate("location.hash = 'differences-grocery-quick'")
     page.wait_for_function("document.querySelector('#differences-grocery-quick').closest('details').open")
     assert table.is_visible()
+
+
+def test_all_results_sort_and_filter(opened):
+    page = opened("19_all_results")
+    table = page.locator("table.dml-filter")
+    heads = table.locator("thead th").all_inner_texts()
+    column = heads.index("MAP@R") + 1
+
+    def values():
+        texts = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
+        return [float(text.split()[0]) for text in texts if text != "–"]  # of a method that came to no result
+
+    before = values()
+    head = table.locator("thead th").nth(column - 1)
+    head.click()
+    assert values() == sorted(before, reverse=True)
+    head.click()
+    assert values() == sorted(before)
+    page.get_by_label("Filter rows").fill("arcface")
+    names = table.locator("tbody tr:not([hidden]) > :first-child").all_inner_texts()
+    assert names
+    assert all("ArcFace" in name for name in names)
+    assert page.locator(".dml-filters output").inner_text().startswith(f"{len(names)} of ")
+    page.get_by_label("Filter rows").fill("")
+    page.get_by_label("setting", exact=True).select_option("separated (one model)")
+    assert 0 < len(values()) < len(before)
+    page.get_by_label("setting", exact=True).select_option("")
+    study = page.get_by_label("study", exact=True)
+    study.select_option(index=1)
+    column = heads.index("study") + 1
+    shown = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
+    assert set(shown) == {study.input_value()}
 
 
 def test_powers_of_ten_sort_by_value_and_what_is_missing_stands_last(opened):

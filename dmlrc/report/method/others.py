@@ -144,19 +144,26 @@ def places(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFra
     Last, what the untrained trunk has in each paper's pipeline. What was not run has no column.
     """
     rows = []
+    tables_of = {table.paper: table for table, _ in those}
+    means = {
+        (paper, study): table.means(records)
+        for paper, table in tables_of.items()
+        for study, records in common.present(recorded[table.experiment]).items()
+    }
+    placed = {key: standing(each) for key, each in means.items()}
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
             state = common.state(records, method.name)
-            score = {"text": state} if state else standing(table.means(records)).loc[method.name].to_dict()
+            score = {"text": state} if state else placed[table.paper, study].loc[method.name].to_dict()
             rows.append(row | {"column": study} | score)
         rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
         rows.append(row | {"column": "fixed settings", "text": settings(method)})
-    for table in {table.paper: table for table, _ in those}.values():
+    for table in tables_of.values():
         row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
         for study, records in recorded[table.experiment].items():
             text = "not run" if records is None else "–"
-            trunk = np.nan if records is None else table.means(records)["mean"].get(PRETRAINED, np.nan)
+            trunk = np.nan if records is None else means[table.paper, study]["mean"].get(PRETRAINED, np.nan)
             rows.append(row | {"column": study, "mean": trunk, "text": text})
     cells, _ = results_table(pd.DataFrame(rows), digits=1)
     return cells.loc[:, ~cells.isin(["not run", "–"]).all()].rename_axis("Row")
