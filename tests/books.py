@@ -144,7 +144,7 @@ def bare(page: build.Page, shown: str) -> nbformat.NotebookNode:
 def write_made_studies():
     quick = studies.get("grocery-quick")
     write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
-    write_fake_experiments(quick.name, missing={*experiments.of(quick.name)} - {*EXPERIMENTS})
+    write_fake_experiments(quick.name, missing={*experiments.experiments_around(quick.name)} - {*EXPERIMENTS})
     write_fake_experiments(
         "first-runs/grocery-frozen", missing=("roth2020/samplers", "zhai2019/shares", "oi2021/random")
     )
