@@ -74,7 +74,7 @@ def test_images_that_are_not_there(grocery):
 )
 def test_another_trunk_or_input_than_they_were_made_with(changes, says):
     protocol = replace(studies.get("grocery-quick").protocol, **changes)
-    with pytest.raises(UsageError, match=f"{says}: take data set 'grocery'"):
+    with pytest.raises(UsageError, match=f"{says}: use data set 'grocery'"):
         inputs.prepare("grocery-lite0", protocol, "default", 0)
 
 
