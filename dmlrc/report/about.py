@@ -153,8 +153,8 @@ def _aside(text: str) -> str:
 
 def apart(records: StudyRecords) -> dict[str, str]:
     """Settings, as printed, in which methods differ from the protocol, or by the size of a batch from most others."""
-    frames, own = pd.concat([records.trials, records.reruns])[["method", "fingerprint"]].dropna(), {}
-    for method, text in frames.drop_duplicates("method", keep="last").to_numpy():
+    units, own = pd.concat([records.trials, records.reruns]).reindex(columns=["method", "fingerprint"]).dropna(), {}
+    for method, text in units.drop_duplicates("method", keep="last").to_numpy():
         batches, training = (json.loads(text)[part] for part in ("batches", "training"))
         sampler, size = batches["sampler"], batches["classes_per_batch"] * batches["images_per_class"]
         given = training | {"sampler": sampler["name"] if isinstance(sampler, dict) else sampler, "batch_size": size}
