@@ -47,7 +47,7 @@ def test_a_file_is_made_without_the_rest_of_the_book(tmp_path_factory):
 
 def test_the_golden_files_hold_all_verdicts_and_are_small():
     claims = [line.split(",")[0] for line in OLD["verdicts/claims.csv"].splitlines()[1:]]
-    assert len({name.split(" / ")[1] for name in claims}) == 83 + 13  # of the five papers with ours, and of two later ones
+    assert len({name.split(" / ")[1] for name in claims}) == 83 + 13  # 13 of two later papers
     hypotheses = {line.split(" / ")[1] for line in OLD["verdicts/hypotheses.csv"].splitlines()[1:]}
     assert hypotheses == {f"H{number}" for number in range(1, 10)}
     assert sum(map(len, OLD.values())) < 500_000
