@@ -109,7 +109,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     drawings, factors = [], list(FACTORS)
     for name, part in page.effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
-        figure, axis = charts.panel(3.0, xlabel="best above worst, share of the best score, %")
+        figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
         axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
         axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
