@@ -20,9 +20,10 @@ from tqdm import tqdm
 from dmlrc import bench
 from dmlrc.records import provenance, write_whole
 from dmlrc.search import TPE
+from dmlrc.studies.adapted import GRIDS_OF
 
 RESULTS = Path(__file__).parents[1] / "dmlrc" / "report" / "measurements"
-MAIN = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
+MAIN = GRIDS_OF
 SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
     "tpe4": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=False, constant_liar=False),

@@ -26,6 +26,7 @@ WHEELS="alembic annotated-types asttokens colorlog comm entrypoints executing fa
 	timm tornado traitlets typing-inspection wcwidth"
 
 pack() {
+	: "${DMLRC_DATA:?names the folder of images and weights}"
 	local platforms=()
 	for each in 2_28 2_27 2_26 2_24 2_17 2_5; do platforms+=(--platform "manylinux_${each}_x86_64"); done
 	for each in manylinux2014 manylinux1; do platforms+=(--platform "${each}_x86_64"); done

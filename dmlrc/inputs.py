@@ -23,7 +23,6 @@ from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.devices import check_device
 from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
 
-AUGMENTATIONS = ("none", "flip", "affine", "place", "crop")
 SPLITS = ("halves", "ratio_4_1_5", "official")
 
 
@@ -74,12 +73,10 @@ class ImageSource:
             return augment.random_affine(images, generator)
         if protocol.augmentation == "place":
             crops = augment.random_place(images, protocol.crop_size, generator)
-        elif protocol.augmentation == "crop":
+        else:
             crops = augment.random_resized_crop(
                 images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
             )
-        else:
-            raise unknown("augmentation", protocol.augmentation, AUGMENTATIONS)
         return augment.random_flip(crops, generator) if self.images.flip else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:

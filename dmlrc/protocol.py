@@ -50,7 +50,13 @@ class OwnMetric(str):
     @property
     def name(self) -> str:
         """Name of its scores."""
-        return self.partition("@")[0]
+        return own_metric(self)
+
+
+def own_metric(word: str) -> str:
+    """Name of a metric of the reader's own, by the word that records keep of it; "" for any other metric."""
+    name, at, _ = word.partition("@")
+    return name if at else ""
 
 
 class TrunkInput(NamedTuple):

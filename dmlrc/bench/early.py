@@ -6,10 +6,10 @@ import pandas as pd
 
 from dmlrc import records, search
 from dmlrc.methods import row_name
+from dmlrc.studies.adapted import GRIDS_OF
 from dmlrc.studies.early import FILE, level
 
 TRIALS = (10, 25)
-TABLES = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 
 
 def winners(table: str) -> pd.DataFrame:
@@ -36,7 +36,7 @@ def winners(table: str) -> pd.DataFrame:
 def to_be_trained() -> pd.DataFrame:
     """The settings of all tables that another trial beat later, each once: what `dmlrc.studies.early` reads."""
     parts = []
-    for table in TABLES:
+    for table in GRIDS_OF:
         of_table = winners(table)
         early = of_table[of_table["row"].notna()].drop_duplicates("row")
         parts.append(early.assign(study=table).sort_values(["repetition", "trials"], kind="stable"))

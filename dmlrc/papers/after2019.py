@@ -23,6 +23,7 @@ is the contrastive loss on cosines, with a margin for the positives and one for 
 """
 
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Method
+from dmlrc.papers import musgrave2020
 
 _UNIT = Float(0.0, 1.0)
 _PROXIES = {"classes_per_batch": 32, "images_per_class": 1, "kind": "classification", "year": 2020}
@@ -79,3 +80,5 @@ METHODS = (
         reference="patel2022",
     ),
 )
+KNOWN = {method.name: method for method in (*musgrave2020.METHODS, *METHODS)}
+"""The methods of the Reality Check and these, by their names."""

@@ -14,10 +14,10 @@ from dmlrc.data import folder_name
 from dmlrc.papers import after2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
+from dmlrc.report.tables import MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
-KNOWN: Methods = METHODS | {method.name: method for method in after2019.METHODS}
+KNOWN: Methods = after2019.KNOWN
 METRIC_LABELS = {
     "precision_at_1": "P@1",
     **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import studies
+from dmlrc.protocol import own_metric
 from dmlrc.records import StudyRecords
 from dmlrc.report import about, console, labels, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
@@ -70,8 +71,8 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
     shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
-    own = [metric for metric in records.meta["protocol"]["test_metrics"] if "@" in metric]  # see `protocol.OwnMetric`
-    shown += [(settings[0], metric.partition("@")[0]) for metric in own]
+    own = [*filter(None, map(own_metric, records.meta["protocol"]["test_metrics"]))]
+    shown += [(settings[0], metric) for metric in own]
     heads = [labels.METRIC_LABELS.get(name, name) + ", one model" * (place != settings[0]) for place, name in shown]
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")

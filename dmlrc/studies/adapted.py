@@ -380,9 +380,8 @@ def _zeng(main: Study) -> Study:
     At their own settings, and at those that the first of the table's searches found; with a start that never learns.
     3,000 steps, none ends earlier: a search's best checkpoints lie there or a little later.
     """
-    known = {method.name: method for method in (*musgrave2020.METHODS, *after2019.METHODS)}
     of = {"usual": {name: {} for name in tuned.OF_VARIANCE}, "searched": tuned.OF_VARIANCE}
-    sweep = [Level(n, tuple(replace(known[m], space={}, settings=s[m]) for m in s)) for n, s in of.items()]
+    sweep = [Level(n, tuple(replace(after2019.KNOWN[m], space={}, settings=s[m]) for m in s)) for n, s in of.items()]
     untrained = Level("untrained", sweep[0].methods[:1], {"lr": 0.0, "max_epochs": 4})
     length = {"iterations_per_epoch": 25, "eval_every": 4, "patience": 120, "max_epochs": 120}
     distances = ("pi_intra", "pi_inter")

@@ -197,9 +197,9 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
         precision="tf32" if (depth, epochs) == ("whole", 20) else "float32",
         **musgrave2020.DEPTHS[depth],
     )
-    known = {method.name: method for method in (*musgrave2020.METHODS, *after2019.METHODS)}
     methods = tuple(
-        replace(known[name], space={}, settings=settings) for name, settings in tuned.OF_DEPTHS[dataset].items()
+        replace(after2019.KNOWN[name], space={}, settings=settings)
+        for name, settings in tuned.OF_DEPTHS[dataset].items()
     )
     expected = {"embedder": "10 minutes, 1 core", "last-block": "1 hour, 1 core", "half": "20 hours, 1 core"}
     return Study(

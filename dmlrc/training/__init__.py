@@ -28,7 +28,6 @@ from dmlrc.protocol import OptimisationSettings, OwnMetric, Protocol
 from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
-LR_DECAYS = ("none", "linear")
 
 
 @dataclass(frozen=True)
@@ -455,8 +454,6 @@ def rate_factor(protocol: OptimisationSettings, epoch: int) -> float:
     A tenth for each of `lr_steps` that has passed; with linear decay from 1 in the first epoch down to one
     max_epochs-th in the last, so that it would be 0 in the one after it.
     """
-    if protocol.lr_decay not in LR_DECAYS:
-        raise unknown("lr_decay", protocol.lr_decay, LR_DECAYS)
     factor = 10.0 ** -sum(step < epoch for step in protocol.lr_steps)
     return factor * (1 - (epoch - 1) / protocol.max_epochs) if protocol.lr_decay == "linear" else factor
 

@@ -6,6 +6,7 @@ import pytest
 
 from dmlrc import records, studies
 from dmlrc.bench import early
+from dmlrc.studies.adapted import GRIDS_OF
 from dmlrc.studies.early import FILE
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +17,7 @@ def published(monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(ROOT))
 
 
-@pytest.mark.parametrize("table", early.TABLES)
+@pytest.mark.parametrize("table", GRIDS_OF)
 def test_the_early_winners_are_those_of_the_recorded_searches(table):
     trials = records.load(table).trials
     expected = {}
