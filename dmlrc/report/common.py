@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, labels, publish, starts, statistics, tables
+from dmlrc.report import claims, labels, power, publish, starts, statistics, tables
 from dmlrc.report.claims.figures import forest as draw_forest
 from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
@@ -158,7 +158,8 @@ def compared(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd
     """Rows as `results_table` takes them: ranks and ties of ours by the luck of seeds, of a paper the highest alone.
 
     frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
-    The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column.
+    The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column; gap:
+    see `power.least_of_seeds`.
     """
     frame = frame.reset_index(drop=True).reindex(columns=list(dict.fromkeys([*frame, "ci95", "n"])))
     groups = ["column", *({"block"} & set(frame))]
@@ -168,6 +169,8 @@ def compared(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd
     placed = statistics.by_luck_of_seeds(ours, groups)[several].reindex(frame.index)
     placed["among_best"] = placed["among_best"].astype(object)
     placed.loc[competing.index.difference(ours.index), "among_best"] = False
+    for rows in ours[several].groupby(groups).groups.values():
+        placed.loc[rows, "gap"] = power.least_of_seeds(ours.loc[rows])
     trunk = frame["mean"].where(frame["method"] == PRETRAINED).groupby(frame["column"]).transform("max")
     return frame.assign(untrained=trunk, **placed)
 

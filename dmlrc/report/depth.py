@@ -20,7 +20,7 @@ from dmlrc.report.hypotheses import measures as hypotheses
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, KEPT, LAST_BLOCK, NOT_KEPT, OPEN
 from dmlrc.report.results_table import results_table, with_lift
-from dmlrc.report.significance.measures import ALPHA, METRIC, Comparison
+from dmlrc.report.significance.measures import ALPHA, METRIC, Comparison, visible
 from dmlrc.report.significance.page import scored
 from dmlrc.report.statistics import Estimate
 
@@ -244,7 +244,8 @@ def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     parts = []
     for depth in found:
         untrained, ranged = depth.untrained[METRIC], depth.compared.range
-        parts.append(scored(depth.compared.summary.rename(index=labels.method_label), depth.label, untrained))
+        summary, gap = depth.compared.summary.rename(index=labels.method_label), visible(depth.compared)
+        parts.append(scored(summary, depth.label, untrained, gap))
         below = {
             labels.UNTRAINED: {"mean": untrained},
             RANGE: {"mean": ranged.value, "low": ranged.low, "high": ranged.high},

@@ -4,13 +4,15 @@ Every number is of the tests in `dmlrc.report.statistics`, for two methods whose
 others. Differences, and the standard deviations of search and seed, are in one unit, such as points of MAP@R.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from scipy import optimize, stats
 
-from dmlrc.report.statistics import LEVEL, SEED, above_one, moderated, satterthwaite
+from dmlrc.report.statistics import LEVEL, SEED, Noise, above_one, moderated, satterthwaite
 
 POWER = 0.8
 """With which the smallest effect that is told is found: in four of five studies."""
@@ -47,17 +49,7 @@ class Design:
 
         It varies, as the estimates of the two methods' variances do.
         """
-        own, most = self.searches - 1, self.methods * (self.searches - 1)
-        around = np.random.default_rng(SEED).chisquare(own, (DRAWS, self.methods))
-        used = np.zeros(2, int) if self.pooled else np.full(2, own)
-        variance, df = moderated(around.sum(1, keepdims=True) / most, around[:, :2], used, most)
-        free = satterthwaite(variance, df, most)
-        if test == BEST:
-            quantile = above_one(self.methods, free)
-        else:
-            comparisons = math.comb(self.methods, 2) if test == ALL else 1
-            quantile = stats.t.isf((1 - LEVEL) / 2 / comparisons, free)
-        return quantile * np.sqrt(variance.mean(1))
+        return _reach(self.methods, self.searches, self.pooled, test)
 
     def power(self, difference: float, test: str = PAIR) -> float:
         """In which share of studies a true difference is told, with its sign."""
@@ -71,9 +63,7 @@ class Design:
         """
         if self.searches < 2 or not self.error > 0:
             return float("nan")
-        reach = self.reach(test)
-        told = optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2)
-        return self.error * float(told)
+        return self.error * _least(self.methods, self.searches, self.pooled, test)
 
     def searches_for(self, difference: float, test: str = PAIR) -> int | None:
         """How many searches of each method tell a true difference with POWER; None for more than MOST."""
@@ -87,6 +77,51 @@ class Design:
             enough = replace(self, searches=middle).power(difference, test) >= POWER
             few, many = (few, middle) if enough else (middle, many)
         return many
+
+
+def of_runs(values: np.ndarray, known: Noise) -> Design:
+    """The study as it stands, with the luck that it shows. values: (M, R, S), as `statistics.as_array` gives them.
+
+    Of single reruns the luck is that of a repetition, whatever is in it.
+    """
+    of_search, of_seed = (known.repetition, 0.0) if values.shape[-1] == 1 else (known.search, known.seed)
+    return Design(float(np.sqrt(of_search)), float(np.sqrt(of_seed)), *values.shape, known.pooled)
+
+
+@functools.cache
+def _reach(methods: int, searches: int, pooled: bool, test: str) -> np.ndarray:
+    own, most = searches - 1, methods * (searches - 1)
+    around = np.random.default_rng(SEED).chisquare(own, (DRAWS, methods))
+    used = np.zeros(2, int) if pooled else np.full(2, own)
+    variance, df = moderated(around.sum(1, keepdims=True) / most, around[:, :2], used, most)
+    free = satterthwaite(variance, df, most)
+    if test == BEST:
+        quantile = above_one(methods, free)
+    else:
+        comparisons = math.comb(methods, 2) if test == ALL else 1
+        quantile = stats.t.isf((1 - LEVEL) / 2 / comparisons, free)
+    return quantile * np.sqrt(variance.mean(1))
+
+
+@functools.cache  # tables of results ask for the same few
+def _least(methods: int, searches: int, pooled: bool, test: str) -> float:
+    """The smallest true difference that is told with POWER, in true standard errors."""
+    reach = _reach(methods, searches, pooled, test)
+    return float(optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2))
+
+
+def least_of_seeds(rows: pd.DataFrame) -> float:
+    """The smallest true difference of two rows that is told with POWER when all are compared, by the luck of seeds.
+
+    rows: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them; NaN for fewer than two with an interval.
+    """
+    known = rows[(rows["n"] > 1) & rows["ci95"].notna() & rows["mean"].notna()].astype({"n": int})
+    if len(known) < 2:
+        return float("nan")
+    free = known["n"] - 1
+    variance = known["n"] * (known["ci95"] / stats.t.ppf((1 + LEVEL) / 2, free)) ** 2
+    seed = math.sqrt(np.average(variance, weights=free))
+    return Design(0.0, seed, rows["mean"].count(), int(known["n"].median()), 1).least(ALL)
 
 
 def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:

@@ -15,6 +15,8 @@ BEST, TIE = "best", "tie"
 ABSENT = "–"
 LIFT = "Lift by training"
 """The row of a ranking that says how far training lifted the mean of its rows above the untrained trunk."""
+GAP = "Gap told (80 % power)"
+"""The row that says which true difference of two of its rows such runs tell in four of five studies."""
 
 
 def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -29,8 +31,9 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         `labels.number`; NaN: a share in percent), note (what else stands behind it), rank_low and rank_high (the ranks
         that it may have, behind it in brackets), among_best (whether it ties with the best of its column; NaN where it
         does not compete), block (rows of a column that compete among themselves), mark (in place of what follows from
-        among_best), untrained (what a lower mean has a sign for), cut_off (the share of its runs that ended at the
-        limit of epochs), text (what stands there in place of a number, where it has none).
+        among_best), untrained (what a lower mean has a sign for), gap (of its column:
+        `with_lift`), cut_off (the share of its runs that ended at the limit of epochs), text (what stands there in
+        place of a number, where it has none).
     digits
         Behind the point, of percent.
 
@@ -54,22 +57,30 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
 
 
 def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labels.UNTRAINED)) -> pd.DataFrame:
-    """Rows of `results_table` with a last one, `LIFT`: the mean of the trained rows over the untrained trunk.
+    """Rows of `results_table` with the last ones of a ranking, `LIFT` and `GAP`.
 
-    Of the columns that have an untrained trunk. Where the lift is not above 0, a table cannot rank losses.
+    The lift is the mean of the trained rows over the untrained trunk, of the columns that have one. Where it is not
+    above 0, a table cannot rank losses. The gap is the column's highest `gap`, see `dmlrc.report.power`, all pairs.
     untrained: the rows that nothing trained.
     """
     trained = scores[scores["mean"].notna() & ~scores["row"].isin(untrained)]
-    over = (trained["mean"] - trained["untrained"]).dropna()
-    columns = trained["column"][over.index]
-    lifts = [{"column": each, "mean": over[columns == each].mean()} for each in dict.fromkeys(columns)]
-    if not lifts:
+    over = trained["mean"] - trained["untrained"]
+    below = {LIFT: (over, "+.2%"), GAP: (trained.get("gap", pd.Series(dtype=float)), ".2%")}
+    parts = [scores]
+    for row, (values, form) in below.items():
+        if len(values := values.dropna()):
+            columns = trained["column"][values.index]
+            found = [(each, values[columns == each]) for each in dict.fromkeys(columns)]
+            means = [{"column": each, "mean": part.mean() if row == LIFT else part.max()} for each, part in found]
+            parts.append(pd.DataFrame(means).assign(row=row, form=form, mark=""))
+    if len(parts) == 1:
         return scores
-    whole = pd.concat([scores, pd.DataFrame(lifts).assign(row=LIFT, form="+.2%", mark="")], ignore_index=True)
+    whole = pd.concat(parts, ignore_index=True)
     if "mark" not in scores:
         whole = whole.drop(columns="mark")
     if isinstance(scores["row"].dtype, pd.CategoricalDtype):
-        whole["row"] = pd.Categorical(whole["row"], [*scores["row"].cat.categories, LIFT])
+        added = [part["row"].iloc[0] for part in parts[1:]]
+        whole["row"] = pd.Categorical(whole["row"], [*scores["row"].cat.categories, *added])
     return whole
 
 

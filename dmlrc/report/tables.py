@@ -17,8 +17,8 @@ from dmlrc.data.splits import Splits, halves
 from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import importances, published
-from dmlrc.report.statistics import by_luck_of_seeds, of_groups, rank_test, summary
+from dmlrc.report import importances, power, published
+from dmlrc.report.statistics import as_array, by_luck_of_seeds, noise, of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
 CLASSICS = ("contrastive", "triplet")
@@ -45,7 +45,7 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
 
 
 def accuracy(records: StudyRecords) -> pd.DataFrame:
-    """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best.
+    """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best, gap.
 
     The first as in `published.results`; n is the number of reruns. ci95 is the half width of the 95 % interval,
     rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the best. Where
@@ -64,17 +64,22 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
     frame = of_groups(groups).reset_index()
     if records.searches > 1:
         return _with_search(frame, scores[scores["method"] != PRETRAINED])
-    return frame.join(by_luck_of_seeds(frame[frame["method"] != PRETRAINED], by=["setting", "metric"]))
+    trained, by = frame[frame["method"] != PRETRAINED], ["setting", "metric"]
+    gaps = {place: power.least_of_seeds(part) for place, part in trained.groupby(by)}
+    frame["gap"] = pd.MultiIndex.from_frame(frame[by]).map(gaps)
+    return frame.join(by_luck_of_seeds(trained, by))
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """The frame of `accuracy` with intervals, ranks and the best that count search and seed."""
     parts = []
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
-        means = summary(runs[["method", "repetition", "rerun", "value"]])
+        _, values = as_array(runs)
+        means = summary(runs[["method", "repetition", "rerun", "value"]], known := noise(values))
         halves = {"ci95": (means["high"] - means["low"]) / 2, "seed_ci95": (means["seed_high"] - means["seed_low"]) / 2}
         part = pd.DataFrame({**halves, **means[["mean", "rank_low", "rank_high", "among_best"]]})
-        parts.append(part.assign(setting=setting, metric=metric).reset_index())
+        gap = power.of_runs(values, known).least(power.ALL)
+        parts.append(part.assign(setting=setting, metric=metric, gap=gap).reset_index())
     keys = ["method", "setting", "metric"]
     merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -72,6 +73,23 @@ def test_the_searches_for_a_difference_are_the_fewest(test):
 def test_nothing_repeated_tells_nothing():
     assert math.isnan(Design(0.2, 0.1, searches=1).least())
     assert math.isnan(Design(0.0, 0.0).least())
+
+
+def test_the_gap_of_seeds_follows_from_their_pooled_variance():
+    """Three rows of four, four and three reruns, of which one has no interval; oracle: the squares by hand."""
+    scores = {"a": [0.50, 0.52, 0.54, 0.52], "b": [0.40, 0.40, 0.44, 0.44], "c": [0.3]}
+    long = pd.Series({(name, place): value for name, each in scores.items() for place, value in enumerate(each)})
+    rows = statistics.of_groups(long.groupby(level=0))
+    around = sum(sum((value - np.mean(scores[name])) ** 2 for value in scores[name]) for name in "ab")
+    expected = Design(0.0, math.sqrt(around / 6), methods=3, searches=4, reruns=1).least(ALL)
+    assert power.least_of_seeds(rows) == pytest.approx(expected)
+    assert math.isnan(power.least_of_seeds(rows.loc[["a", "c"]]))
+
+
+def test_single_reruns_have_the_luck_of_a_repetition():
+    values = np.array([[[0.1], [0.3]], [[0.4], [0.8]]])  # two methods, two repetitions, one rerun of each
+    design = power.of_runs(values, statistics.noise(values))
+    assert design == Design(pytest.approx(math.sqrt((0.02 + 0.08) / 2)), 0.0, methods=2, searches=2, reruns=1)
 
 
 def test_a_normal_test_has_the_textbook_number():

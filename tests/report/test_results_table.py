@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dmlrc.report.results_table import LIFT, results_table, with_lift
+from dmlrc.report.results_table import GAP, LIFT, results_table, with_lift
 
 
 def scores(**columns):
@@ -70,3 +70,20 @@ def test_a_ranking_says_how_far_training_lifted_the_mean_above_the_untrained_tru
     assert results_table(others)[0].loc[LIFT, "ours"] == "+5.00"
     alone = frame[frame["column"] == "a paper's"]
     assert LIFT not in results_table(with_lift(alone))[0].index
+
+
+def test_a_ranking_says_which_gap_its_runs_tell_column_by_column():
+    frame = pd.DataFrame(
+        {
+            "row": ["Untrained trunk", "a", "b", "a", "b", "a"],
+            "column": ["birds", "birds", "birds", "cars", "cars", "a paper's"],
+            "mean": [0.20, 0.25, 0.21, 0.6, 0.7, 0.9],
+            "untrained": [0.20, 0.20, 0.20, np.nan, np.nan, np.nan],
+            "gap": [np.nan, 0.012, 0.012, 0.034, 0.034, np.nan],
+        }
+    )
+    cells, marks = results_table(with_lift(frame))
+    assert cells.index.tolist()[-2:] == [LIFT, GAP]
+    assert cells.loc[GAP].tolist() == ["1.20", "3.40", "–"]
+    assert cells.loc[LIFT].tolist() == ["+3.00", "–", "–"]
+    assert (marks == "").all(axis=None)

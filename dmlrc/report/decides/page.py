@@ -12,7 +12,7 @@ from dmlrc.report.decides import measures, searches
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 from dmlrc.report.results_table import results_table, with_lift
-from dmlrc.report.significance.measures import SEEDS
+from dmlrc.report.significance.measures import SEEDS, visible
 from dmlrc.report.significance.page import scored
 
 RULES: Mapping[str, Mapping[str | int, str]] = {
@@ -90,7 +90,8 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Test scores at each rate as cells and marks, a row a method; last, where rates were searched, those found."""
     parts = []
     for which, records in found.made.items():
-        scores = scored(found.scores[which], head := rate_head(found, which), found.untrained)
+        head, gap = rate_head(found, which), visible(found.compared[which])
+        scores = scored(found.scores[which], head, found.untrained, gap)
         trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": found.untrained})
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
     cells, marks = results_table(with_lift(pd.concat(parts, ignore_index=True)))

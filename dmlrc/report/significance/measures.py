@@ -163,11 +163,8 @@ def between_searches(runs: pd.DataFrame) -> float:
 
 
 def design(compared: Comparison) -> power.Design:
-    """The study as it stands, with the luck that it shows: what its power follows from."""
-    runs, known = compared.runs, compared.known
-    searches, reruns = runs["repetition"].nunique(), runs["rerun"].nunique()
-    luck = float(np.sqrt(known.search)), float(np.sqrt(known.seed))
-    return power.Design(*luck, len(compared.methods), searches, reruns, known.pooled)
+    """The study as it stands, see `power.of_runs`."""
+    return power.of_runs(_array(compared.runs), compared.known)
 
 
 def visible(compared: Comparison) -> float:

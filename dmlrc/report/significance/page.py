@@ -31,9 +31,12 @@ def luck(compared: Comparison) -> str:
     )
 
 
-def scored(summary: pd.DataFrame, column: str, untrained: float) -> pd.DataFrame:
-    """The summary of a `Comparison` as a column of `results_table`, with the ranks that a score may have."""
-    rows = {"row": summary.index, "column": column, "untrained": untrained}
+def scored(summary: pd.DataFrame, column: str, untrained: float, gap: float) -> pd.DataFrame:
+    """The summary of a `Comparison` as a column of `results_table`, with the ranks that a score may have.
+
+    gap: `measures.visible`.
+    """
+    rows = {"row": summary.index, "column": column, "untrained": untrained, "gap": gap}
     return summary.assign(half=(summary["high"] - summary["low"]) / 2, **rows).drop(columns=["low", "high"])
 
 

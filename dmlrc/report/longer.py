@@ -1,0 +1,78 @@
+"""What a search gains after its first 10 and 25 trials: on validation classes, and on classes that it never saw.
+
+Of the recorded searches of the three tables, whose settings after 10 and 25 trials the studies TABLE/early-winners
+trained again (`dmlrc.studies.early`). Intervals are over losses, each the mean of its three searches.
+"""
+
+import pandas as pd
+
+from dmlrc import records
+from dmlrc.bench import early
+from dmlrc.report import labels
+from dmlrc.report.statistics import half_width, of_groups
+from dmlrc.studies.adapted import GRIDS_OF
+
+SEARCH = ["method", "repetition"]
+GAINS = {"validation": "validation classes", "test": "test classes"}
+
+
+def gains() -> pd.DataFrame:
+    """A row a search and count of first trials: table, method, repetition, trials, validation, test.
+
+    validation, test: by how much the best of the whole search exceeds the best of its first trials in MAP@R, as
+    fractions, 0 where both are the same setting; test: of means over three reruns and over the models of the folds.
+    """
+    parts = []
+    for table in GRIDS_OF:
+        found = early.winners(table)
+        is_first = found["trials"].isin(early.TRIALS)
+        whole = found[~is_first].set_index(SEARCH)["value"]
+        first = found[is_first].join(whole.rename("best"), on=SEARCH)
+        first = first.join(_test(table, SEARCH).rename("own"), on=SEARCH)
+        after = first["row"].map(_test(f"{table}/early-winners", "method")).where(first["row"].notna(), first["own"])
+        differences = {"validation": first["best"] - first["value"], "test": first["own"] - after}
+        parts.append(first.assign(table=table, **differences))
+    return pd.concat(parts, ignore_index=True)[["table", *SEARCH, "trials", *GAINS]]
+
+
+def _test(study: str, by: str | list[str]) -> pd.Series:
+    """Mean test MAP@R of single models."""
+    scores = records.load(study).scores
+    single = scores[(scores["setting"] == "separated") & (scores["metric"] == "map_at_r")]
+    return single.groupby(by, observed=True)["value"].mean()
+
+
+def of_losses(found: pd.DataFrame) -> pd.DataFrame:
+    """The means of the searches of each loss: index table, trials, method; columns validation, test."""
+    return found.groupby(["table", "trials", "method"], observed=True)[list(GAINS)].mean()
+
+
+def cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`gains` as cells, in points of MAP@R: a row a table, what is gained on which classes after how many trials."""
+    columns = {}
+    for name, heading in GAINS.items():
+        of_tables = of_groups(of_losses(found)[name].groupby(["trials", "table"]))
+        texts = of_tables.apply(lambda row: labels.number(row["mean"], row["ci95"], form="+.2%"), axis=1)
+        columns |= {(heading, f"after {trials}"): texts[trials] for trials in early.TRIALS}
+    named = pd.DataFrame(columns).reindex(list(GRIDS_OF))
+    return named.set_axis([labels.dataset(records.load(table)) for table in named.index]).rename_axis("Data set")
+
+
+def numbers() -> dict[str, float]:
+    """What the text rests on, in points.
+
+    validation.10, test.25 ...: what the rest of a search gains, of all losses of all tables; with _ci95. TABLE.test.10:
+    the same of one table. kept.25: percent of searches whose best setting after 25 trials stays the best.
+    """
+    found = gains()
+    means, named = 100 * of_losses(found), {}
+    for trials in early.TRIALS:
+        of_trials, part = means.xs(trials, level="trials"), found[found["trials"] == trials]
+        named[f"kept.{trials}"] = 100 * (part["validation"] == 0).mean()
+        for name in GAINS:
+            named[f"{name}.{trials}"] = of_trials[name].mean()
+            named[f"{name}.{trials}_ci95"] = half_width(of_trials[name])
+            for table in GRIDS_OF:
+                named[f"{table}.{name}.{trials}"] = of_trials.loc[table, name].mean()
+                named[f"{table}.{name}.{trials}_ci95"] = half_width(of_trials.loc[table, name])
+    return named

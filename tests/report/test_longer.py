@@ -1,0 +1,69 @@
+"""What a longer search gains: differences by plain loops, the early settings' test scores made up."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dmlrc import records, studies
+from dmlrc.report import longer
+from dmlrc.studies.adapted import GRIDS_OF
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def scores(monkeypatch):
+    """Study -> test scores of its early settings, four numbers a row: three reruns of single models, one of joined."""
+    monkeypatch.setenv("DMLRC_HOME", str(ROOT))
+    rng, load, frames = np.random.default_rng(0), records.load, {}
+    for table in GRIDS_OF:
+        rows = [
+            {"method": method.name, "setting": setting, "metric": "map_at_r", "value": rng.uniform()}
+            for method in studies.get(f"{table}/early-winners").methods
+            for setting in ("separated", "separated", "separated", "concatenated")
+        ]
+        frames[f"{table}/early-winners"] = pd.DataFrame(rows)
+    known = {name: SimpleNamespace(scores=frame) for name, frame in frames.items()}
+    monkeypatch.setattr(records, "load", lambda name: known.get(name) or load(name))
+    return frames
+
+
+def test_gains_are_what_the_whole_search_has_more(scores):
+    found = longer.gains().set_index(["table", "method", "repetition", "trials"])
+    assert len(found) == 3 * 14 * 3 * 2
+    for table, made_up in scores.items():
+        study = records.load(table.removesuffix("/early-winners"))
+        for (_, method, repetition, count), gain in found.loc[[study.name]].iterrows():
+            trials = study.trials[(study.trials["method"] == method) & (study.trials["repetition"] == repetition)]
+            values = dict(zip(trials["trial"], trials["value"].fillna(-1), strict=True))
+            params = dict(zip(trials["trial"], trials["params"], strict=True))  # a search may try a setting twice
+            first = max((trial for trial in values if trial < count), key=values.get)
+            last = max(values, key=values.get)
+            assert gain["validation"] == pytest.approx(values[last] - values[first])
+            own = study.scores[(study.scores["method"] == method) & (study.scores["repetition"] == repetition)]
+            own = own[(own["setting"] == "separated") & (own["metric"] == "map_at_r")]["value"].mean()
+            if params[first] == params[last]:
+                assert gain["test"] == 0
+                continue
+            # where the winner after 10 trials is still that after 25, it was trained once, as that after 10
+            at_10 = max((trial for trial in values if trial < 10), key=values.get)
+            name = f"{method}@search{repetition + 1}-trials{10 if params[first] == params[at_10] else 25}"
+            again = made_up.loc[(made_up["method"] == name) & (made_up["setting"] == "separated"), "value"]
+            assert len(again) == 3
+            assert gain["test"] == pytest.approx(own - again.mean())
+
+
+def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
+    found = longer.gains()
+    table = list(GRIDS_OF)[1]
+    part = found[(found["table"] == table) & (found["trials"] == 25)]
+    means = [100 * part.loc[part["method"] == method, "test"].mean() for method in sorted(set(part["method"]))]
+    half = 2.160369 * np.std(means, ddof=1) / np.sqrt(14)
+    cell = longer.cells(found).loc["Cars crops" if "cars" in table else "Grocery Store", ("test classes", "after 25")]
+    assert cell == f"{np.mean(means):+.2f} ± {half:.2f}"
+    named = longer.numbers()
+    assert named[f"{table}.test.25"] == pytest.approx(np.mean(means))
+    assert named["kept.25"] == pytest.approx(100 * (found.loc[found["trials"] == 25, "validation"] == 0).mean())
