@@ -392,12 +392,11 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
 
     Repetitions and reruns stand in the order of their numbers; that of a rerun means nothing.
     """
-    methods = list(dict.fromkeys(runs["method"]))
-    wide = runs.pivot(index=["method", "repetition"], columns="rerun", values="value")
-    repetitions = sorted(runs["repetition"].unique())
-    values = wide.reindex(pd.MultiIndex.from_product([methods, repetitions])).to_numpy(float)
-    values = values.reshape(len(methods), len(repetitions), wide.shape[1])  # (M, R, S), all of them 0 without a run
-    return methods, np.where(np.isfinite(values), values, np.nan)
+    places, methods = pd.factorize(runs["method"])
+    repetition, rerun = (np.unique(runs[name], return_inverse=True)[1] for name in ("repetition", "rerun"))
+    values = np.full([len(methods), *(1 + max(each, default=-1) for each in (repetition, rerun))], np.nan)
+    values[places, repetition, rerun] = runs["value"].to_numpy(float)
+    return list(methods), np.where(np.isfinite(values), values, np.nan)
 
 
 def each_alone(runs: pd.DataFrame) -> pd.DataFrame:
