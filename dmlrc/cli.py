@@ -257,7 +257,7 @@ def list_methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     from dmlrc.report import console
 
-    _print_lines(console.methods())
+    _print_lines(console.method_lines())
 
 
 @app.command()
@@ -350,7 +350,7 @@ def book(
 
     with _interruptible():
         shown = {"train": editions.trained(name), "yours": editions.yours(name)}
-        page = bookmaking.build(editions.chapters(name), workers, **shown)
+        page = bookmaking.build(editions.chapter_studies(name), workers, **shown)
     typer.echo(f"open {page}")
 
 

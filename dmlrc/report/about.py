@@ -26,7 +26,7 @@ EVERYTHING = ("00_introduction", "17_report_card", "08_what_moves_a_score", "19_
 """The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
 
 
-def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def study_table(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """What a chapter's numbers were made of: a row a study or experiment that is recorded, under the study's slug.
 
     Of the chapters in `EVERYTHING`, the methods tables and grids alone.
@@ -35,8 +35,8 @@ def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
-def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
-    """The studies that `runs` has a row of, and the experiments that it has none of because they were not run."""
+def shown_studies(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
+    """The studies that `study_table` has a row of, and the experiments without one because they were not run."""
     around = (study for main in edition for study in experiments.experiments_around(main.name).values())
     of_paper = [study.name for study in around if _belongs(study, chapter)]
     return [*(records.name for records in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
@@ -76,7 +76,9 @@ def row(records: StudyRecords) -> dict[str, str]:
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
+        "machine": ", ".join(
+            [made(records, "processor"), labels.quantity(where["cores"], "core"), made(records, "device")]
+        ),
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
@@ -132,13 +134,13 @@ def bibtex(chapter: str = "") -> str:
 def _budget(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     folds = records.meta["protocol"]["folds"]
-    search, runs = "no search", f"{labels.counted(budget['reruns'], 'run')} a row"
+    search, runs = "no search", f"{labels.quantity(budget['reruns'], 'run')} a row"
     if budget["trials"]:
-        search = f"{searches} search{'es' * (searches > 1)} of {labels.counted(budget['trials'], 'trial')}"
+        search = f"{searches} search{'es' * (searches > 1)} of {labels.quantity(budget['trials'], 'trial')}"
         most = records.trials["proposals"].max() if len(records.trials) else 1
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
-        runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
-    return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
+        runs = f"{labels.quantity(budget['reruns'], 'rerun')} each"
+    return f"{budget['name']}: {search}, {runs}, {labels.quantity(folds, 'fold') if folds else 'no folds'}"
 
 
 def _aside(text: str) -> str:

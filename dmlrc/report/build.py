@@ -43,7 +43,7 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     _require_clone()
     errors.require("book", "a book")
     if train:
-        missing.train(train, missing.ALL, workers)
+        missing.run_missing(train, missing.ALL, workers)
     with _alone():
         execute({"studies": ",".join(names)}, workers, yours)
         return pages()

@@ -227,7 +227,7 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
     shares = pd.DataFrame([100 * (each["mean"] - 1) for each in summaries], range(len(depths)))
     halves = pd.DataFrame([50 * (each["high"] - each["low"]) for each in summaries]).set_axis(shares.index)
     aside = 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)
-    ends = charts.curves(axis, shares, halves=halves, markersize=5, aside=aside)
+    ends = charts.draw_lines(axis, shares, halves=halves, markersize=5, aside=aside)
     axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
     axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
     axis.grid(visible=False, axis="x")

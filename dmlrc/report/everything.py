@@ -48,7 +48,7 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords, StudyRecords]]:
     """Study, experiment, records, and those with which they are ranked: losses after 2019 beside the fourteen."""
-    for main in [*edition, *editions.beside(edition)]:
+    for main in [*edition, *editions.published_beside(edition)]:
         yield main.name, titles.METHODS_TABLE, main, main
         for name in experiments.experiments_around(main.name):
             if (around := editions.experiment_of(main.name, name)) is not None:
@@ -72,7 +72,7 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
-    places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
+    places = records.scores[["method", "row"]].assign(level=common.score_levels(records)).drop_duplicates()
     places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
     return {row.method: label(row.row, row.level, known) for row in places.itertuples()}
 
@@ -107,7 +107,7 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     if level and titles.trunk_level(level)[0] in titles.TRUNKS:
-        return f"{text}, {titles.trunk(level)}"
+        return f"{text}, {titles.trunk_title(level)}"
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 
@@ -128,7 +128,7 @@ def cells(scores: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
-            "rank": [labels.places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
+            "rank": [labels.rank_range(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
             "over untrained": [labels.signed(gain, 2, "") for gain in ranked["mean"] - ranked["untrained"]],
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},

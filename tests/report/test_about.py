@@ -63,4 +63,4 @@ def test_every_commit_and_processor_of_the_rows_is_named(mixed):
     told = inventory.provenance([mixed])[mixed.name]
     assert "1111111111 (Triplet)" in told["commit"]
     assert "another machine" in told["processor"]
-    assert "1111111111" in json.dumps(about.runs("fork_a_loss", [mixed]).to_dict())
+    assert "1111111111" in json.dumps(about.study_table("fork_a_loss", [mixed]).to_dict())

@@ -850,7 +850,7 @@ STATED = (  # the sentence itself has the number
 
 
 def of_musgrave(statistic):
-    frame = published.results().set_index(["dataset", "setting", "metric", "method"])["mean"].sort_index()
+    frame = published.musgrave_results().set_index(["dataset", "setting", "metric", "method"])["mean"].sort_index()
     return {name: statistic(part.droplevel(0)) for name, part in frame.groupby(level=0, sort=False)}
 
 
@@ -907,14 +907,15 @@ OF_THE_PAPERS = {
     ),
     **{
         f"musgrave-flat-trend{ending}": lambda since=since: {
-            name: named.slope_since(frame, since).value for name, frame in published.results().groupby("dataset")
+            name: named.slope_since(frame, since).value
+            for name, frame in published.musgrave_results().groupby("dataset")
         }
         for ending, since in (("", 0), ("-without-2006", 2007))
     },
     **{
         f"musgrave-gain-over-{baseline}": lambda baseline=baseline: {
             name: tables.improvement(frame, baseline)["concatenated"]
-            for name, frame in published.results().groupby("dataset")
+            for name, frame in published.musgrave_results().groupby("dataset")
         }
         for baseline in tables.CLASSICS
     },

@@ -95,7 +95,7 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
     monkeypatch.setattr(editions.records, "load", lambda name: fake_records(study=name))
 
     def beside(name):
-        return [each.name for each in editions.beside([fake_records(study=name)])]
+        return [each.name for each in editions.published_beside([fake_records(study=name)])]
 
     assert beside("grocery-quick") == []
     assert beside("grocery-frozen") == ["first-runs/grocery-frozen", "cub200-2010-depths/squeezenet-embedder-alone"]

@@ -88,7 +88,7 @@ def test_figures_side_by_side_share_a_scale():
         figure, axes = style.canvas(2)
         axes[0, 0].set(xlim=(-top, top), ylim=(0, top))
         drawings.append(figure)
-    style.share(drawings, "x")
+    style.share_axes(drawings, "x")
     assert [figure.axes[0].get_xlim() for figure in drawings] == [(-5, 5)] * 2
     assert [figure.axes[0].get_ylim() for figure in drawings] == [(0, 1), (0, 5)]
 
@@ -175,7 +175,7 @@ def test_records_of_random_trunks_are_what_is_computed_anew(committed):
 
 def test_only_what_has_no_record_is_computed(home, monkeypatch):
     (home / "results" / "measured").mkdir(parents=True)
-    untrained.record(40, [4, 8], ["conv4"], [12], dim=2)
+    untrained.record_random(40, [4, 8], ["conv4"], [12], dim=2)
     recorded = untrained.recorded_scores(40, [8, 4], dim=2)
     pd.testing.assert_frame_equal(recorded, untrained.random_scores(40, [8, 4], dim=2))
     monkeypatch.setattr(untrained, "random_scores", lambda *_: "computed")
@@ -211,7 +211,7 @@ def test_searches_draw_ours_over_the_published_ones():
 
 
 def test_results_put_each_method_at_its_mean():
-    theirs = published.results()
+    theirs = published.musgrave_results()
     panels = {"CUB200": theirs[theirs["dataset"] == "CUB200"], "fake-study": tables.accuracy(fake_records())}
     [figure] = figures.results(panels)
     for axis, frame in zip(figure.axes, panels.values(), strict=True):
@@ -229,7 +229,7 @@ def test_results_put_each_method_at_its_mean():
 
 
 def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
-    theirs = published.results()
+    theirs = published.musgrave_results()
     panels = dict(list(theirs.groupby("dataset"))) | {"fourth": tables.accuracy(fake_records())}
     drawings = figures.results(panels, published=True)
     assert [len(figure.axes) for figure in drawings] == [3, 1]
@@ -257,7 +257,7 @@ def test_years_and_improvements():
     headline = claims[claims["primary"] & (claims["role"] == "proposed")]
     records = fake_records()
     panels = {records.name: tables.measured_by_year(tables.accuracy(records))}
-    paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+    paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_results().groupby("dataset")}
     figure = figures.claimed_over_the_years(headline, paper)
     above, below = figure.axes[:3], figure.axes[3:6]
     for axis, under, name in zip(above, below, published.DATASETS, strict=True):

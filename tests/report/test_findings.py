@@ -161,7 +161,7 @@ def test_validation_and_test_of_the_reality_check(found):
     table = found["classes-published"]
     assert table["ratio"][list(published.DATASETS)].round(2).tolist() == [2.13, 1.26, 1.02]  # twice on CUB200 only
     assert table.loc["CUB200", ["validation_classes", "test_classes"]].tolist() == [25, 100]
-    traces, results = published.search_traces(), published.results()
+    traces, results = published.search_traces(), published.musgrave_results()
     best = traces[traces[["dataset", "batch_size", "method"]].eq(["CUB200", 32, "triplet"]).all(axis=1)]["best"].max()
     cell = results.set_index(["dataset", "method", "setting", "metric"])["mean"]
     pair = shown._side_by_side(pd.Series({"triplet": best}), results[results["dataset"] == "CUB200"])

@@ -318,7 +318,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     both = [table(), sweep("dims", score, seeds=3, metrics=page.ALL_METRICS)]
     matrix, runs = page.correlations(both)
     assert runs == 23 * 3 + 36 * 3
-    frames = pd.concat([common.seeds(each, setting="separated").assign(study=each.name) for each in both])
+    frames = pd.concat([common.seed_scores(each, setting="separated").assign(study=each.name) for each in both])
     frames = frames[frames["method"] != "pretrained"]
     wide = frames.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
     expected = np.corrcoef(wide["nmi"], wide["f1"])[0, 1]

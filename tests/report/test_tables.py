@@ -20,7 +20,7 @@ from dmlrc.report.statistics import Estimate
 
 
 def printed(dataset):
-    frame = published.results()
+    frame = published.musgrave_results()
     return frame[frame["dataset"] == dataset]
 
 
@@ -102,8 +102,8 @@ def test_cells_below_the_untrained_trunk_and_rows_that_were_cut_off_have_a_sign(
 
 def test_a_caption_says_what_italic_means():
     once = tables.accuracy(fake_records())
-    assert "seeds alone" in labels.ties(once)
-    assert "search and seed" in labels.ties(once.assign(seed_ci95=0.01))
+    assert "seeds alone" in labels.marks_legend(once)
+    assert "search and seed" in labels.marks_legend(once.assign(seed_ci95=0.01))
 
 
 def test_marks_keep_settings_and_metrics_apart():
@@ -326,7 +326,7 @@ def test_an_optimum_at_the_edge_of_its_range_is_marked():
 
 
 def test_methods_is_table_6():
-    table = tables.methods()
+    table = tables.reality_check_methods()
     assert table.loc["contrastive", "year"] == 2006
     assert table.loc["soft_triple", "kind"] == "classification"
     assert table.loc["arcface", "batch"] == "32 x 1"

@@ -30,7 +30,7 @@ def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> l
     what was measured has a red one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
-    return [*style.share(drawings, "x"), _measured(panels)]
+    return [*style.share_axes(drawings, "x"), _measured(panels)]
 
 
 def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:

@@ -112,7 +112,7 @@ def _correlations(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
     of_dataset = dict(zip(published.DATASETS, ("musgrave-t3", "musgrave-t4", "musgrave-t5"), strict=True))
     for each in edition:
-        for dataset, part in published.results().groupby("dataset", sort=False):
+        for dataset, part in published.musgrave_results().groupby("dataset", sort=False):
             yield of_dataset[dataset], each.name, tables.rank_agreement(tables.accuracy(each), part)["rho"]
     roth_table, fehervari_table = (
         {each.name: editions.experiment_of(each.name, name) for each in edition}

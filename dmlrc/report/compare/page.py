@@ -60,7 +60,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     publish.takeaways(*verdicts, significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
-    heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
+    heading = f"The results table with your rows at its end. {labels.marks_legend(accuracy)} {labels.signs(cells)}"
     apart = [f"{known[name].label}: {words}." for name, words in about.apart(recorded).items() if name in known]
     heading += " Not as the protocol says: ".join(["", " ".join(apart)]) if apart else ""
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
@@ -105,7 +105,7 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
     if measured["year"].nunique() > 1:
         claimed = published.claims()
         headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
-        paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+        paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_results().groupby("dataset")}
         drawings = [
             figures.claimed_over_the_years(headline, paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
@@ -192,7 +192,7 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
         f"{best}; {tested}"
-        + (f"; a search of {labels.counted(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
+        + (f"; a search of {labels.quantity(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
     )
 
 

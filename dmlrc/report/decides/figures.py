@@ -51,7 +51,7 @@ def parts(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in found.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)
     drawings = [_parts(title, sorted(parts, key=lambda part: order.index(part.name))) for title, parts in found.items()]
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 def _parts(title: str, parts: Sequence[Part]) -> Figure:
@@ -95,7 +95,7 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
     Dotted: the rate whose mean over the methods is highest.
     """
     figure, axis = charts.panel(3.4, xlabel="learning rate of all methods", ylabel="validation MAP@R, %")
-    ends = charts.curves(axis, 100 * best.sort_index())
+    ends = charts.draw_lines(axis, 100 * best.sort_index())
     axis.axvline(rates.best_rate(best), color=style.GREY, linestyle=":", linewidth=1)
     axis.set(xscale="log", title=title)
     axis.grid(visible=False, axis="x")
@@ -120,7 +120,7 @@ def at_rates(title: str, found: AtRates) -> Figure:
     }
     means, low = (frame.reset_index(drop=True) for frame in (means, low))
     aside = np.linspace(-0.05, 0.05, means.shape[1])
-    ends = charts.curves(axis, means, tips, halves=means - low, aside=aside)
+    ends = charts.draw_lines(axis, means, tips, halves=means - low, aside=aside)
     style.untrained_line(axis, 100 * found.untrained, across=True, start=0.01)
     axis.set(xticks=range(len(heads)), xticklabels=heads, xlim=(-0.35, len(heads) - 0.9))
     axis.grid(visible=False, axis="x")
@@ -134,7 +134,7 @@ def tuning(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
     figure, axis = charts.panel(3.9, title)
     ends = {}
     for name in searched:
-        ends |= charts.curves(axis, 100 * searched[[name]], marker="", linewidth=1.2)
+        ends |= charts.draw_lines(axis, 100 * searched[[name]], marker="", linewidth=1.2)
         look, dots = style.method_style(name), random[name].dropna() if name in random else pd.Series(dtype=float)
         axis.plot(dots.index, 100 * dots, look.marker, color=look.colour, markersize=2, alpha=0.5)
     axis.set(xscale="log", xlabel="trials", ylabel="validation MAP@R, %")
@@ -159,7 +159,7 @@ def validation(title: str, both: pd.DataFrame) -> Figure:
         tip = f"{labels.method_label(name)}: {scores}"
         charts.mark(axis, row["validation"], row["test"], tip, look.marker, color=look.colour, markersize=5)
     for which in dict.fromkeys((both["validation"].idxmax(), both["test"].idxmax())):
-        text, at = style.drawn(labels.method_label(which[1])), tuple(both.loc[which])
+        text, at = style.escape_math(labels.method_label(which[1])), tuple(both.loc[which])
         axis.annotate(text, at, (-5, 4), textcoords="offset points", fontsize=8, ha="right")
     axis.margins(0.15)
     style.family_legend(figure, list(both.index.get_level_values("method")))

@@ -107,7 +107,7 @@ def order(found: Mapping[str, pd.DataFrame]) -> list[str]:
 def cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Title -> `levers` as cells: a row a lever, a column a data set; points with their 95 % intervals, and losses."""
     every = pd.concat(found, names=["column", "row"]).rename(columns={"value": "mean"}).reset_index()
-    counts = every.groupby("row")["losses"].agg(["min", "max"]).apply(lambda each: labels.places(*each), axis=1)
+    counts = every.groupby("row")["losses"].agg(["min", "max"]).apply(lambda each: labels.rank_range(*each), axis=1)
     losses = counts.rename("text").reset_index().assign(column="losses")
     table, _ = results_table(pd.concat([every, losses], ignore_index=True))
     return table.loc[order(found)].rename(index=LEVERS).rename_axis("Points of MAP@R")

@@ -319,7 +319,7 @@ def _family(loss: str) -> str:
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
     """Of these methods the single models of the most common embedding size."""
-    settings = {method: common.settings(records, method) for method in methods}
+    settings = {method: common.method_protocol(records, method) for method in methods}
     sizes = {name: found["embedding_dim"] for name, found in settings.items() if found.get("members", 1) == 1}
     usual = max(sizes.values(), key=list(sizes.values()).count, default=None)
     return [name for name, size in sizes.items() if size == usual]

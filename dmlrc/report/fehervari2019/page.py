@@ -73,7 +73,10 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
     """fehervari-t1, cells: what the original papers trained with, and the embedding size of our rows."""
     table = published.fehervari_settings().set_index("method")
     own = {
-        name: [common.state(records, method) or _size(common.settings(records, method)) for method in table.index]
+        name: [
+            common.missing_reason(records, method) or _size(common.method_protocol(records, method))
+            for method in table.index
+        ]
         for name, records in common.present(by_study).items()
     }
     if len(set(map(tuple, own.values()))) == 1:
@@ -87,7 +90,7 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
 
 def setting(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
-    own = common.settings(records, method)
+    own = common.method_protocol(records, method)
     return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
 
 
@@ -105,7 +108,9 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
     """
 
     def rows(records: StudyRecords) -> pd.DataFrame:
-        scores = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in metrics)])
+        scores = pd.concat(
+            [headline(records), *(common.rows_without_score(records).assign(metric=metric) for metric in metrics)]
+        )
         scores["head"] = scores["metric"].map(common.metric_label)
         return scores[scores["metric"].isin(metrics)]
 
@@ -120,7 +125,7 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
         for metric in metrics:
             heading = f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric)
             blocks.append(common.under(theirs[theirs["metric"] == metric], *heading))
-    scores = common.compared(pd.concat(blocks), [PRETRAINED, FLOATS])
+    scores = common.with_ranks(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
     order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(scores["method"]))]
@@ -173,7 +178,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 
     def rows(records: StudyRecords) -> pd.DataFrame:
         frame = common.sweep(records)
-        every = pd.DataFrame({"number": frame["number"].unique()}).merge(common.trunk(records), how="cross")
+        every = pd.DataFrame({"number": frame["number"].unique()}).merge(common.trunk_row(records), how="cross")
         slopes = common.doublings(records).rename_axis("method").reset_index().assign(form="+.1%")
         scores = pd.concat([frame, every, slopes])
         return scores.sort_values("method", key=lambda methods: methods.map([*ORDER, PRETRAINED].index))
@@ -236,8 +241,12 @@ def of_study(main: str) -> dict[str, float | str]:
     trained = values.drop([PRETRAINED, FLOATS])
     tied = statistics.by_luck_of_seeds(trained)["among_best"]
     floats = common.sweep(dims).set_index("method")
-    floats = floats[floats["number"] == common.settings(table, "triplet_semihard")["embedding_dim"]]
-    ranks, sizes, images = common.ranks(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches)
+    floats = floats[floats["number"] == common.method_protocol(table, "triplet_semihard")["embedding_dim"]]
+    ranks, sizes, images = (
+        common.ranks_of_row(floats, "proxy_softmax"),
+        common.doublings(dims),
+        common.doublings(batches),
+    )
     [curve] = starts.around({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {

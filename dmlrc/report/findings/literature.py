@@ -108,7 +108,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     gap: their difference, absolute; noise: the sum of their 95 % half widths, NaN where the table has none; range: best
     minus worst method; share: gap / range.
     """
-    frames = dict(list(published.results().groupby("dataset")))
+    frames = dict(list(published.musgrave_results().groupby("dataset")))
     frames |= {records.name: tables.accuracy(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
@@ -168,7 +168,7 @@ def claimed_and_fair_gains() -> pd.DataFrame:
 
     fair: of the newer methods, concatenated, in its Tables 3-5.
     """
-    measured = dict(list(published.results().groupby("dataset")))
+    measured = dict(list(published.musgrave_results().groupby("dataset")))
     rows = []
     for baseline in tables.CLASSICS:
         claims = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["gain"]

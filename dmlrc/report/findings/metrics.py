@@ -156,7 +156,7 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     traces = published.search_traces()
     best = traces[traces["batch_size"] == 32].groupby(["dataset", "method"])["best"].max()
-    theirs = dict(list(published.results().groupby("dataset")))
+    theirs = dict(list(published.musgrave_results().groupby("dataset")))
     pairs = {name: _side_by_side(best[name], theirs[name]) for name in published.DATASETS}
     for records in edition:
         reruns = records.runs[records.runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
@@ -169,7 +169,7 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
-    """MAP@R by method, validation and test; results: `tables.accuracy` or one data set of `published.results`."""
+    """MAP@R by method, validation and test; results: `tables.accuracy` or a table of `published.musgrave_results`."""
     test = tables.by_method(results, setting="separated")["mean"]
     return pd.concat([validation, test], axis=1, join="inner", keys=["validation", "test"])
 

@@ -33,8 +33,8 @@ FORMATS = {
 
 def load(studies: str, train: bool = False) -> list[StudyRecords]:
     """The records of these studies (names joined by commas), and of `WITH_CURVES` where they are present."""
-    edition = editions.load(studies, train)
-    beside = None if WITH_CURVES in editions.names(studies) else records.find(WITH_CURVES)
+    edition = editions.load_edition(studies, train)
+    beside = None if WITH_CURVES in editions.study_names(studies) else records.find(WITH_CURVES)
     return [*edition, beside] if beside else edition
 
 

@@ -16,9 +16,9 @@ NAME = "claimed-and-measured"
 
 def drawn() -> str:
     """The picture of the published studies as SVG, dark on white."""
-    drawing = figures.claimed_and_measured(page.leads(editions.load(editions.PUBLISHED)), figures.FOUND)
+    drawing = figures.claimed_and_measured(page.leads(editions.load_edition(editions.PUBLISHED)), figures.FOUND)
     try:
-        return svg.drawn(drawing, NAME)
+        return svg.to_svg(drawing, NAME)
     finally:
         plt.close(drawing)
 

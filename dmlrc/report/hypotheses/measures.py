@@ -168,7 +168,7 @@ def lenders(study: str) -> list[Counted]:
 
 def _published_scores() -> dict[str, pd.Series]:
     """The concatenated MAP@R of each of the Reality Check's three tables, by method."""
-    found = published.results()
+    found = published.musgrave_results()
     chosen = found[(found["setting"] == significance.SETTING) & (found["metric"] == significance.METRIC)]
     return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from dmlrc.methods import Method
 from dmlrc.report import charts, labels, svg
 from dmlrc.report.method.notes import SHOWN
-from dmlrc.report.style import GREY, GROUPS, RED, canvas, drawn, method_style, untrained_line
+from dmlrc.report.style import GREY, GROUPS, RED, canvas, escape_math, method_style, untrained_line
 
 
 def places(gains: pd.DataFrame, method: Method) -> Figure:
@@ -55,7 +55,7 @@ def trials(tried: pd.DataFrame, method: Method) -> Figure:
             axis.scatter(best[name], best["share"], s=45, facecolors="none", edgecolors=ring, linewidths=1.5, zorder=3)
         if method.space[name].log:
             axis.set_xscale("log")
-        axis.set_xlabel(drawn(labels.parameter(name)))
+        axis.set_xlabel(escape_math(labels.parameter(name)))
     for axis in axes.flat[len(names) :]:
         axis.remove()
     for axis in axes[:, 0]:

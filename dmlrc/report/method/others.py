@@ -154,7 +154,7 @@ def places(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFra
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
-            state = common.state(records, method.name)
+            state = common.missing_reason(records, method.name)
             score = {"text": state} if state else placed[table.paper, study].loc[method.name].to_dict()
             rows.append(row | {"column": study} | score)
         rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
@@ -182,7 +182,7 @@ def standing(means: pd.DataFrame) -> pd.DataFrame:
     """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method."""
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     ranks, untrained = statistics.by_luck_of_seeds(trained), means["mean"].get(PRETRAINED, np.nan)
-    places = map(partial(labels.places, between="–"), ranks["rank_low"], ranks["rank_high"])
+    places = map(partial(labels.rank_range, between="–"), ranks["rank_low"], ranks["rank_high"])
     notes = {"note": [f" ({place} of {len(trained)})" for place in places], "among_best": ranks["among_best"]}
     return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, **notes)
 
@@ -215,6 +215,6 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
                 named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
                 named[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
-        named["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
-        named["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])
+        named["bits"] = float(common.method_protocol(records, "proxy_softmax")["embedding_dim"])
+        named["floats"] = float(common.method_protocol(records, "triplet_semihard")["embedding_dim"])
     return named

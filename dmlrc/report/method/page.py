@@ -124,7 +124,7 @@ def places(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
         own, means = frame.loc[method], frame["mean"].drop(index=PRETRAINED, errors="ignore")
         score, precision = (_score(study, by_title[study], method, metric) for metric in ("map_at_r", "precision_at_1"))
         texts = {
-            "rank": f"{labels.places(own['rank_low'], own['rank_high'])} of {len(means)}",
+            "rank": f"{labels.rank_range(own['rank_low'], own['rank_high'])} of {len(means)}",
             "tied with the best": "yes" if own["tied"] else "no",
             "the best": f"{labels.percent(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
             "untrained trunk": labels.percent(score["untrained"]),
@@ -143,7 +143,7 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """
     at_rates = [editions.experiment_of(main.name, name) for main in edition for name in titles.RATES]
     rows = []
-    for records in [*filter(None, at_rates), *editions.beside(edition)]:
+    for records in [*filter(None, at_rates), *editions.published_beside(edition)]:
         if method in set(tables.accuracy(records)["method"]):
             score = _score(titles.title(records.name), records, method, "map_at_r")
             reruns = records.scores.loc[records.scores["method"] == method, "rerun"].nunique()
@@ -222,7 +222,7 @@ def claimed(method: Method) -> pd.DataFrame:
     """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
-    fair = tables.by_method(published.results(), "precision_at_1")
+    fair = tables.by_method(published.musgrave_results(), "precision_at_1")
     measured = fair[fair.index == method.name].set_index("dataset")["mean"]
     cells = {"data set": own["dataset"], "claimed R@1": own["r1"].map(labels.one_digit), "trunk": own["backbone"]}
     cells["dimensions"] = own["dim"].map("{:.0f}".format)

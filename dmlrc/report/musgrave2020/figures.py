@@ -193,9 +193,9 @@ def results(
 ) -> list[Figure]:
     """musgrave-f3: MAP@R of every method, concatenated (dots) and separated (ticks), with 95 % intervals.
 
-    panels: title -> `tables.accuracy` or one data set of `published.results`. order: of the rows, the same for all;
-    default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where they
-    are known. Dashed: the trunk before any training.
+    panels: title -> `tables.accuracy` or one data set of `published.musgrave_results`. order: of the rows, the same for
+    all; default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where
+    they are known. Dashed: the trunk before any training.
     """
     order = list(order or tables.order_of_results(panels.values()))
     parts = [dict(list(panels.items())[first : first + MOST_PANELS]) for first in range(0, len(panels), MOST_PANELS)]
@@ -354,7 +354,7 @@ def improvements(bars: pd.DataFrame) -> list[Figure]:
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
     drawings = [_improvements(baseline, bars[bars["baseline"] == baseline]) for baseline in bars["baseline"].unique()]
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:

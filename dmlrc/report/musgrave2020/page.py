@@ -34,7 +34,7 @@ def results(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks (see `marks`) of a results table in the paper's layout.
 
-    frame: `accuracy` or one data set of `published.results`. dim, folds: of the protocol, for the headings.
+    frame: `accuracy` or one data set of `published.musgrave_results`. dim, folds: of the protocol, for the headings.
     state: `status`; adds rows for methods without any rerun, and where rows rest on unequal numbers of reruns a column
     that says on how many.
     Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
@@ -84,7 +84,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
 def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Concatenated MAP@R of every method in a study and in a published table: study, dataset, method, ours, theirs.
 
-    theirs: data set -> one data set of `published.results`.
+    theirs: data set -> one data set of `published.musgrave_results`.
     """
     rows = []
     for records in edition:
@@ -105,7 +105,7 @@ def settings(
     """
     columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
     values = pd.DataFrame(columns).drop(index=["name", "paper"])
-    cells = labels.settings(values)
+    cells = labels.format_settings(values)
     defaults = {name: labels.setting(name, value) for name, value in default_settings().items()}
     cells = cells.drop(index=[name for name, text in defaults.items() if (cells.loc[name] == text).all()])
     cells.loc[cells.index.isin(CROPS), cells.loc["augmentation"] == "none"] = "–"

@@ -18,7 +18,7 @@ BELOW = {
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
-    paper = dict(list(published.results().groupby("dataset")))
+    paper = dict(list(published.musgrave_results().groupby("dataset")))
     trunks = published.trunks()
     apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(["min", "max"])
     gaps = 100 * (apart["max"] - apart["min"])

@@ -20,7 +20,7 @@ LIMITS = {CONTRASTIVE: 1.0, TRIPLET: 0.5}
 
 def results(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
     """Every table of results: the paper's by data set, then ours by study."""
-    theirs = published.results()
+    theirs = published.musgrave_results()
     tables_of_paper = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
     return tables_of_paper | {study.name: tables.accuracy(study) for study in edition}
 
@@ -86,7 +86,7 @@ def baselines() -> pd.DataFrame:
 
     Index: loss, data set. Columns, fractions: low, high (printed), separated, concatenated (measured).
     """
-    measured = published.results().set_index(["method", "dataset", "metric", "setting"])["mean"]
+    measured = published.musgrave_results().set_index(["method", "dataset", "metric", "setting"])["mean"]
     rows = {}
     for baseline in tables.CLASSICS:
         printed = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["r1_baseline"]

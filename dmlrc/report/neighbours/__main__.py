@@ -5,7 +5,7 @@ from tqdm import tqdm
 from dmlrc.report.neighbours import gallery, measures
 
 
-def main() -> None:
+def _main() -> None:
     galleries = gallery.grocery(), gallery.glyphs()
     for those in (bar := tqdm(galleries, desc="neighbours")):
         bar.set_postfix_str(those.dataset)
@@ -13,4 +13,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -34,8 +34,8 @@ Orders = Mapping[str, ByStudy]
 
 
 def load(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
-    """The records of both class orders around every main study; see `editions.around`."""
-    return {order: editions.around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
+    """The records of both class orders around every main study; see `editions.records_around`."""
+    return {order: editions.records_around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
 
 
 def form(metric: str) -> str:
@@ -48,7 +48,7 @@ def form(metric: str) -> str:
 
 def final_scores(records: StudyRecords) -> pd.DataFrame:
     """Scores on the test images after training: method, rerun, metric, score; without the pretrained trunk."""
-    scores = common.seeds(records)
+    scores = common.seed_scores(records)
     return scores[(scores["setting"] == "separated") & (scores["method"] != PRETRAINED)]
 
 
@@ -62,7 +62,7 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     for order in EXPERIMENTS:
         for name, records in common.present(orders[order]).items():
             scores = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
-            text = common.state(records, oi2021.METHODS[0].name)
+            text = common.missing_reason(records, oi2021.METHODS[0].name)
             scores = scores.rename_axis("metric").reset_index()
             frames.append(scores.assign(where=name, by="ours", order=order, text=text))
     columns = ["where", "by", "order", "metric", "mean", "ci95", "text"]
@@ -100,7 +100,7 @@ def every_order(studies: str) -> pd.DataFrame:
     "untrained", the trunk on the same test classes. half: of the 95 % interval over the reruns, 0 for the trunk.
     """
     frames = [pd.DataFrame(columns=["study", "order", "metric", "what", "score", "half"])]
-    for main in editions.names(studies):
+    for main in editions.study_names(studies):
         orders = experiments.class_orders(main)
         if len(orders) > len(EXPERIMENTS):
             for name, records in orders.items():
@@ -110,7 +110,7 @@ def every_order(studies: str) -> pd.DataFrame:
 
 
 def _both(records: StudyRecords) -> pd.DataFrame:
-    scores = common.seeds(records)
+    scores = common.seed_scores(records)
     scores = scores[(scores["setting"] == "separated") & scores["metric"].isin(METRICS)]
     what = scores["method"].eq(PRETRAINED).map({True: "untrained", False: "trained"}).rename("what")
     means = scores.groupby(["metric", what])["score"].agg(score="mean", half=statistics.half_width).reset_index()

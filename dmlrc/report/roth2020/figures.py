@@ -117,7 +117,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
         between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
         charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
         drawings.append(figure)
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
@@ -150,7 +150,7 @@ def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
         axis.set_yticks(range(len(names)), SAMPLERS.values())
         axis.set(xlabel="share of the best sampler, %", ylabel="")
         drawings.append(figure)
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 @charts.a_study

@@ -66,7 +66,7 @@ def roth_label(method: str) -> str:
 
 def moments(records: StudyRecords, metrics: Collection[str] = TABLE, setting: str = "separated") -> pd.DataFrame:
     """Metrics of every method over the seeds: method, metric, mean, std, ci95, n; std, ci95 NaN for one seed."""
-    frame = common.seeds(records, setting=setting)
+    frame = common.seed_scores(records, setting=setting)
     groups = frame[frame["metric"].isin(metrics)].groupby(["method", "metric"], sort=False)["score"]
     return of_groups(groups).assign(std=groups.std()).reset_index()
 
@@ -93,9 +93,9 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
     """
     rows = frame[frame["metric"] == metric].reset_index()
     ours = rows["source"].isin(list(by_study))
-    rows = pd.concat([rows[ours], common.ours(by_study, common.lost), rows[~ours]])
+    rows = pd.concat([rows[ours], common.ours(by_study, common.rows_without_score), rows[~ours]])
     rows = rows.assign(column=rows["source"], block=rows["method"].isin(list(REGULARISED)))
-    compared = common.compared(rows)
+    compared = common.with_ranks(rows)
     compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
     row = common.in_order(compared["method"], [PRETRAINED, *METHODS], roth_label)
     return with_lift(compared.assign(row=row, half=compared["std"], form=".2%"))
@@ -121,7 +121,7 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
 
 def trunks(records: StudyRecords) -> pd.DataFrame:
     """R@1 of trunks before any training of ours: kind (of `KINDS`), trunk, mean, half (of a deviation over seeds)."""
-    frame = common.seeds(records, R1, "separated")
+    frame = common.seed_scores(records, R1, "separated")
     frame = frame[frame["method"] != PRETRAINED].rename(columns={"value": "kind", "row": "trunk"})
     means = frame.groupby(["kind", "trunk"])["score"].agg(mean="mean", half="std").reset_index()
     return means.assign(half=means["half"].mask(means["kind"] == "imagenet"))  # features as they are have no seed
@@ -184,7 +184,7 @@ def decay(records: StudyRecords) -> pd.DataFrame:
 
 def swept(records: StudyRecords) -> pd.Series:
     """The mean over the seeds of every score that Figs. 2 and 3 count, by row (loss), value and metric."""
-    frame = common.seeds(records, setting="separated")
+    frame = common.seed_scores(records, setting="separated")
     frame = frame[frame["metric"].isin(METRICS) & (frame["value"] != "")]
     return frame.groupby(["row", "value", "metric"], sort=False)["score"].mean()
 
@@ -206,7 +206,7 @@ def value_label(value: str, factor: str) -> str:
     """A value of a sweep as printed: without what it is a value of, a trunk by its name."""
     if factor == "decays":
         return labels.number(float(value.removeprefix(FACTORS[factor][0])))
-    return titles.trunk(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
+    return titles.trunk_title(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
 
 
 def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
@@ -266,7 +266,7 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
 
     A training that several experiments share has the same scores in each and counts once. NaN for fewer than 3 runs.
     """
-    frames = [common.seeds(records, setting="separated").assign(study=records.name) for records in experiments]
+    frames = [common.seed_scores(records, setting="separated").assign(study=records.name) for records in experiments]
     frame = pd.concat(frames)
     frame = frame[(frame["method"] != PRETRAINED) & frame["metric"].isin(ALL_METRICS)]
     wide = frame.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
@@ -289,8 +289,8 @@ def structure(records: StudyRecords) -> pd.DataFrame:
     Columns: precision_at_1, those of `STRUCTURE`, group ("plain", "regularised"), unit (whether its embeddings are
     L2-normalised).
     """
-    train = common.seeds(records, setting="train")
-    frame = pd.concat([common.seeds(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
+    train = common.seed_scores(records, setting="train")
+    frame = pd.concat([common.seed_scores(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
     wide = frame.pivot_table(index="method", columns="metric", values="score")
     wide = wide.reindex(index=[name for name in METHODS if name in wide.index], columns=[R1, *STRUCTURE])
     return wide.assign(
@@ -440,7 +440,7 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
     tied = statistics.by_luck_of_seeds(r1[r1.index.isin(PLAIN)])["among_best"]
     trained, nmi = r1["mean"].drop(PRETRAINED), frame[frame["metric"] == "nmi"].set_index("method")["mean"]
     gains, decay = regularisation(frame[frame["metric"] == R1]), regularisation(moments(records, ["rho"], "train"))
-    scored = common.seeds(records, R1, "separated")
+    scored = common.seed_scores(records, R1, "separated")
     mined = [common.difference(scored, "triplet_distance", name) for name in MINED]
     order = agreement({"": records})
     order = order[order["metric"] == R1]["rho"]

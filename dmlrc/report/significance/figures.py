@@ -45,7 +45,7 @@ def pairs(each: Comparison) -> Figure:
         )
         axis.add_patch(square)
     style.method_rows(axis, names)
-    heads = [style.drawn(labels.method_label(name)) for name in names]
+    heads = [style.escape_math(labels.method_label(name)) for name in names]
     axis.set_xticks(range(len(names)), heads, rotation=90, fontsize=8)
     axis.set(xlim=(0.5, len(names) - 0.5), ylim=(len(names) - 1.5, -0.5))
     axis.grid(False)
@@ -95,7 +95,7 @@ def rank_intervals(each: Comparison) -> Figure:
     tips = [f"{labels.method_label(row.Index)}: rank {row.low:.0f} to {row.high:.0f}" for row in rows.itertuples()]
     rows = rows.assign(tip=tips, shade=np.where(table["among_best"], style.GREEN, ""))
     may_be = [Patch(color=style.GREEN, alpha=0.15, label="may be the best")]
-    figure = charts.of_methods(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
+    figure = charts.methods_forest(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
     figure.axes[0].set_xlim(0.5, len(table) + 0.5)
     figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
@@ -165,7 +165,7 @@ def other_classes(title: str, found: pd.DataFrame) -> Figure:
     table = found.sort_values("behind")
     rows = 100 * table[["behind", "behind_low", "behind_high"]].set_axis(["value", "low", "high"], axis=1)
     rows["tip"] = [f"{labels.method_label(name)}: {value:.2f} points behind" for name, value in rows["value"].items()]
-    figure = charts.of_methods(title, rows, "points of MAP@R behind the best method")
+    figure = charts.methods_forest(title, rows, "points of MAP@R behind the best method")
     figure.axes[0].axvline(0, color="black", linewidth=0.8)
     return figure
 
@@ -198,10 +198,10 @@ def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHO
         best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()
         top = 100 * np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
         text = {"textcoords": "offset points", "fontsize": 7.5}
-        axis.annotate(style.drawn(named[best]), (costs[best], top), (0, 3), ha="center", **text)
+        axis.annotate(style.escape_math(named[best]), (costs[best], top), (0, 3), ha="center", **text)
         if cheapest != best:
             at = costs[cheapest], 100 * methods["mean"][cheapest]
-            axis.annotate(style.drawn(named[cheapest]), at, (-5, 0), ha="right", va="center", **text)
+            axis.annotate(style.escape_math(named[cheapest]), at, (-5, 0), ha="right", va="center", **text)
         room = np.ptp(costs) or costs.max()
         axis.set_xlim(costs.min() - 0.6 * room, costs.max() + 0.25 * room)
         axis.margins(y=0.12)
