@@ -293,7 +293,7 @@ def photos(
     from dmlrc.report.photos import answer
 
     _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
-    typer.echo(f"open {page.write(chosen)}")
+    typer.echo(f"open {page.write_page(chosen)}")
 
 
 @app.command()
@@ -313,9 +313,9 @@ def power(
     from dmlrc.report import planning
 
     design, cost = planning.asked(study, search_sd, seed_sd, methods)
-    _print_lines(planning.lines(design, difference, cost))
+    _print_lines(planning.planning_lines(design, difference, cost))
     if plot:
-        planning.draw(design, difference, plot)
+        planning.save_curve(design, difference, plot)
         typer.echo(f"open {plot}")
 
 
@@ -405,10 +405,10 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     from dmlrc.report.compare import page
 
     recorded = comparison.load_comparison(chosen, methods)
-    target = page.write(
+    target = page.write_comparison(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )
-    sentences, without = page.sentences(recorded, methods)
+    sentences, without = page.verdict_lines(recorded, methods)
     _print_lines(sentences)
     typer.echo(f"open {target}")
     if submit and not without:

@@ -96,7 +96,7 @@ def chapters() -> list[Page]:
     return [
         *(Page(path, path.name) for path in sorted(folder.glob("[0-9]*.ipynb"))),
         *(
-            Page(folder / "method.ipynb", f"{notes.page(name)}.ipynb", {"method": name}, notes.heading(method))
+            Page(folder / "method.ipynb", f"{notes.page_name(name)}.ipynb", {"method": name}, notes.heading(method))
             for name, method in notes.SHOWN.items()
         ),
     ]

@@ -22,7 +22,7 @@ AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 """What its searches looked for."""
 
 
-def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """How far every method is behind the best of a table in concatenated MAP@R, and whether it ties with it.
 
     Ours, then the three published tables. Rows: method, table (a study, or a data set of the Reality Check), ours,
@@ -41,7 +41,7 @@ def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def place_cells(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`places` as cells, points behind the best, and their marks; most ties first, then the least behind."""
+    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind."""
     behind, tied = (found.pivot(index="method", columns="table", values=each) for each in ("behind", "tied"))
     order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)})
     order = order.sort_values(["ties", "behind"])
@@ -156,7 +156,7 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
-    found = places(edition)
+    found = distances_behind(edition)
     scales = [_best(each, "cosface", "scale") for each in edition]
     told: dict[str, float | str] = {
         **prose.span("base", [_best(each, "multi_similarity", "base") for each in edition]),

@@ -129,7 +129,7 @@ def _depth(label: str, found: hypotheses.Counted, lenders: Sequence[hypotheses.C
     return Depth(label, compared, precision, untrained)
 
 
-def alike(*depths: Depth) -> list[Depth]:
+def with_common_methods(*depths: Depth) -> list[Depth]:
     """The depths with the methods that all of them have."""
     common = [name for name in depths[0].scores.index if all(name in each.scores.index for each in depths)]
     return [each.only(common) for each in depths]
@@ -162,7 +162,7 @@ def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
     return list(both.loc[sure & opposite, ["a", "b"]].itertuples(index=False, name=None))
 
 
-def turned_by_luck(one: Depth, other: Depth) -> Estimate:
+def lucky_turns(one: Depth, other: Depth) -> Estimate:
     """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first.
 
     Scores of different height, as on other data, have other errors: the other's are scaled.
@@ -197,7 +197,7 @@ class Step:
 
 def step(one: Depth, other: Depth) -> Step:
     """What the deeper of two depths changes; the verdict on their ranges is by the rule of H11."""
-    one, other = alike(one, other)
+    one, other = with_common_methods(one, other)
     rho = statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
     both = other.compared, one.compared
     found = whole.judged_ratio("", both, any(map(whole.by_luck, both)))
@@ -215,14 +215,14 @@ def newer(depth: Depth, base: str) -> Estimate | None:
 # Shown
 
 
-def order(title: str, depths: Sequence[Depth]) -> Figure:
+def order_figure(title: str, depths: Sequence[Depth]) -> Figure:
     """The scores around their mean at each depth, a line a method, with 95 % intervals.
 
     In percent of the mean of the methods that all depths have, which rises with depth. What is drawn is what a ranking
     is made of.
     """
     figure, axis = charts.panel(3.8, title)
-    means = [each.scores.mean() for each in alike(*depths)]
+    means = [each.scores.mean() for each in with_common_methods(*depths)]
     summaries = [depth.compared.summary.div(mean) for depth, mean in zip(depths, means, strict=True)]
     shares = pd.DataFrame([100 * (each["mean"] - 1) for each in summaries], range(len(depths)))
     halves = pd.DataFrame([50 * (each["high"] - each["low"]) for each in summaries]).set_axis(shares.index)
@@ -236,7 +236,7 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
     return figure
 
 
-def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def depth_cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
 
     That is the untrained trunk, by how much training lifted the mean above it, and the ranges.
@@ -256,7 +256,7 @@ def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def score_numbers(found: Sequence[Depth]) -> pd.DataFrame:
-    """The numbers behind `cells`, fractions, a row a depth and method, for the download."""
+    """The numbers behind `depth_cells`, fractions, a row a depth and method, for the download."""
     columns = ["study", "method", "luck", "mean", "low", "high", "rank_low", "rank_high"]
     parts = {
         depth.label: depth.compared.summary.reset_index().assign(study=depth.compared.study, luck=depth.compared.luck)
@@ -314,7 +314,7 @@ def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
     rows = {}
     for place, each in found.items():
         swapped, pairs = statistics.turned(each.one.scores, each.other.scores)
-        lucky = turned_by_luck(each.one, each.other)
+        lucky = lucky_turns(each.one, each.other)
         before, here = (whole.relative_range(depth.scores) for depth in (each.one, each.other))
         rows[place] = {
             "pairs that swap": f"{swapped} of {pairs}",
@@ -352,7 +352,7 @@ def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
     the ranges say.
     """
     swapped, _ = statistics.turned(alone.scores, block.scores)
-    lucky, found = turned_by_luck(alone, block), step(alone, block)
+    lucky, found = lucky_turns(alone, block), step(alone, block)
     told = {
         "swapped": swapped,
         "lucky.low": lucky.low,

@@ -14,7 +14,7 @@ from dmlrc.papers import after2019
 from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import common, editions, labels, statistics, tables, titles
-from dmlrc.report.after2019.page import joined
+from dmlrc.report.after2019.page import join_later_losses
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -28,7 +28,7 @@ SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once",
 """What an interval counts; nothing was searched where the seed is all there is."""
 
 
-def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Every test score of the studies and of the tables beside them, with the experiments around each.
 
     A row a study, method, setting and metric.
@@ -52,7 +52,7 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
         yield main.name, titles.METHODS_TABLE, main, main
         for name in experiments.experiments_around(main.name):
             if (around := editions.experiment_of(main.name, name)) is not None:
-                yield main.name, name, around, joined(main, around) if name == "after2019" else around
+                yield main.name, name, around, join_later_losses(main, around) if name == "after2019" else around
 
 
 def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecords) -> pd.DataFrame:
@@ -112,8 +112,8 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     return f"{text}, {words}" if words else text
 
 
-def cells(scores: pd.DataFrame) -> pd.DataFrame:
-    """`results` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
+def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
+    """`every_result` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
     texts = scores.assign(cell=[labels.percent(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
@@ -148,7 +148,7 @@ def cells(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def linked(table: pd.DataFrame) -> pd.DataFrame:
-    """`cells` in which each committed record is a link to its folder.
+    """`result_cells` in which each committed record is a link to its folder.
 
     A book that is published knows the address of its repository, $DMLRC_REPOSITORY; another is read in its clone.
     """

@@ -39,7 +39,7 @@ def hours(found: StudyRecords) -> tuple[float, float]:
     return float(cost["search_seconds"]), float(cost["seconds"])
 
 
-def of_study(name: str) -> tuple[Design, tuple[float, float]]:
+def design_of_study(name: str) -> tuple[Design, tuple[float, float]]:
     """A study's design and its `hours`. Raises UsageError where its searches were not repeated."""
     found = records.load(name)
     compared = measures.compare(found)
@@ -70,12 +70,12 @@ def asked(
         raise UsageError("name a study with --study, or give both --search-sd and --seed-sd")
     if not study:
         return of_numbers(search, seed, methods or 14), None
-    design, (search_hours, rerun_hours) = of_study(studies.get(study).name)
+    design, (search_hours, rerun_hours) = design_of_study(studies.get(study).name)
     share = (methods or design.methods) / design.methods
     return replace(design, methods=methods or design.methods), (share * search_hours, share * rerun_hours)
 
 
-def lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
+def planning_lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
     """The searches that a difference takes by each test, as text. cost: `hours`, or None where nothing is recorded."""
     if not (math.isfinite(difference) and difference > 0):
         raise UsageError(f"--difference {difference:g} is no distance of two scores: give points above 0, as 0.5")
@@ -128,7 +128,7 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
     return figure
 
 
-def draw(design: Design, difference: float, file: Path) -> None:
+def save_curve(design: Design, difference: float, file: Path) -> None:
     """Write the curve to a picture, of the kind that its name says."""
     figure = curve(f"told in {100 * POWER:.0f} % of studies", design, difference)
     kinds = figure.canvas.get_supported_filetypes()
@@ -152,7 +152,7 @@ def top_five(compared: Comparison) -> tuple[float, int | None] | None:
     return gap, in_points(compared).searches_for(gap)
 
 
-def cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
+def planning_cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
     """What each study can tell and what more would take, as cells: a row a study. compared: by its title."""
     rows = {}
     for title, (each, found) in compared.items():

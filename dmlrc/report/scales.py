@@ -18,7 +18,7 @@ SCALES = {"cosface": "scale", "proxy_nca": "softmax_scale"}
 LINEAR, LOGARITHMIC = "linear", "logarithmic"
 
 
-def compared(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def compare_scales(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The two ways to search a scale, of each table beside which the logarithmic one is complete.
 
     A row a study, method and way. Columns: study, method, way, validation (best MAP@R of each search, their mean), test
@@ -60,8 +60,8 @@ def _validation(records: StudyRecords, method: str) -> dict[str, float]:
     return {"validation": value, "lowest": min(scales), "highest": max(scales)}
 
 
-def cells(found: pd.DataFrame) -> pd.DataFrame:
-    """`compared` as cells, MAP@R in percent and points."""
+def scale_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`compare_scales` as cells, MAP@R in percent and points."""
     scales = found[["lowest", "highest"]].to_numpy()
     gains = found[["difference", "low", "high"]].to_numpy()
     shown = {
@@ -75,7 +75,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(shown).set_index(pd.MultiIndex.from_arrays(keys, names=["Study", "Loss", "Scale searched"]))
 
 
-def places(study: StudyRecords) -> list[float]:
+def winning_places(study: StudyRecords) -> list[float]:
     """Where in their linear range the scales lie that won each search of a table: 0 is its lower end, 1 its upper."""
     found = []
     for method, scale in SCALES.items():
@@ -87,7 +87,7 @@ def places(study: StudyRecords) -> list[float]:
 def gains(found: pd.DataFrame) -> pd.DataFrame:
     """What the logarithmic way adds to the linear one, a row a study and method: validation and test MAP@R, fractions.
 
-    found: of `compared`.
+    found: of `compare_scales`.
     """
     scores = found.set_index(["study", "method", "way"])[["validation", "test"]].unstack("way")
     return scores.xs(LOGARITHMIC, axis=1, level="way") - scores.xs(LINEAR, axis=1, level="way")

@@ -101,7 +101,7 @@ def test_toy_spaces_differ_only_in_the_metrics_that_look_at_all_positives():
     assert scores.loc["map_at_r"].is_monotonic_increasing
     assert scores.loc["map_at_r"].iloc[2] > 2 * scores.loc["map_at_r"].iloc[0]
     assert (scores.loc["nmi"] < 0.2).all()
-    text = drawn(figures.toy_spaces(spaces, scores))
+    text = drawn(figures.toy_spaces_figure(spaces, scores))
     assert "MAP@R" in text
     assert "100" in text
 
@@ -111,7 +111,7 @@ def test_random_scores_follow_the_formula():
     assert scores["nmi"][500] == pytest.approx(scores["nmi_expected"][500], abs=0.05)
     assert np.isnan(scores["nmi_expected"][20])  # S = 100 > C = 20: the formula does not hold
     assert scores["map_at_r"][500] < 0.01
-    line = figures.random_scores(scores).axes[0].get_lines()
+    line = figures.random_scores_figure(scores).axes[0].get_lines()
     assert [curve.get_label() for curve in line][-1] == "1 − log S / log C"
     np.testing.assert_allclose(line[0].get_ydata(), 100 * scores["precision_at_1"])
 
@@ -213,7 +213,7 @@ def test_searches_draw_ours_over_the_published_ones():
 def test_results_put_each_method_at_its_mean():
     theirs = published.musgrave_results()
     panels = {"CUB200": theirs[theirs["dataset"] == "CUB200"], "fake-study": tables.accuracy(fake_records())}
-    [figure] = figures.results(panels)
+    [figure] = figures.results_figures(panels)
     for axis, frame in zip(figure.axes, panels.values(), strict=True):
         order = [text.get_text() for text in figure.axes[0].get_yticklabels()]
         marks = [line for line in axis.get_lines() if len(line.get_xdata()) == 1]
@@ -231,7 +231,7 @@ def test_results_put_each_method_at_its_mean():
 def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
     theirs = published.musgrave_results()
     panels = dict(list(theirs.groupby("dataset"))) | {"fourth": tables.accuracy(fake_records())}
-    drawings = figures.results(panels, published=True)
+    drawings = figures.results_figures(panels, published=True)
     assert [len(figure.axes) for figure in drawings] == [3, 1]
     orders = [[text.get_text() for text in axis.get_yticklabels()] for each in drawings for axis in each.axes]
     expected = [labels.method_label(name) for name in tables.order_of_results(panels.values())]
@@ -243,7 +243,7 @@ def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
 
 def test_an_interval_of_search_and_seed_has_that_of_the_seed_within():
     frame = tables.accuracy(fake_records()).assign(seed_ci95=lambda told: told["ci95"] / 2)
-    [figure] = figures.results({"one": frame})
+    [figure] = figures.results_figures({"one": frame})
     bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
     assert len(bars) == 2 * (frame["method"].nunique() - 1)
     for inner, outer in zip(bars[::2], bars[1::2], strict=True):
@@ -298,7 +298,7 @@ def test_years_and_improvements():
 def test_importance_and_trials_are_drawn():
     records = fake_records(trials=25)
     shares = tables.importance(records)
-    figure = figures.importance(shares)
+    figure = figures.importance_figure(shares)
     assert "rate of the loss's weights" in drawn(figure)
     for place, label in enumerate(figure.axes[0].get_yticklabels()):
         bars = [bar for bar in figure.axes[0].patches if abs(bar.get_y() + bar.get_height() / 2 - place) < 0.1]

@@ -66,7 +66,7 @@ def test_the_interval_of_the_best_newer_loss_holds_for_all_of_them_at_once():
             )
     cells = page.over_2006_cells(page.over_2006([study]))
     assert cells.shape == (2, 4)
-    assert page.signed(-0.04) == "0.0"
+    assert page.signed_number(-0.04) == "0.0"
 
 
 def test_a_study_without_the_contrastive_loss_has_no_dot():
@@ -99,7 +99,7 @@ def test_the_readmes_picture_has_the_numbers_of_the_records(monkeypatch):
     monkeypatch.delenv("DMLRC_RUNS", raising=False)
     path = ROOT / "book" / "_static" / f"{picture.NAME}.svg"
     committed = path.read_text()
-    assert words(committed) == words(picture.drawn())
+    assert words(committed) == words(picture.front_picture())
     assert sum(" %" in each for each in words(committed)) == 2 * 9  # each mark's number, beside it and in its tip
     [line] = [each for each in (ROOT / "README.md").read_text().splitlines()[:20] if each.startswith("![")]
     assert line.endswith(f"]({path.relative_to(ROOT)})")

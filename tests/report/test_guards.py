@@ -345,7 +345,7 @@ def test_text_is_about_the_published_tables_alone():
 
 
 def test_places_are_the_distances_from_the_best():
-    found = choosing.places(editions.load_edition("published"))
+    found = choosing.distances_behind(editions.load_edition("published"))
     assert (found.groupby("table")["behind"].min() == 0).all()
     assert found.loc[found["behind"] == 0, "tied"].all()
     cells, marks = choosing.place_cells(found)

@@ -75,10 +75,10 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def leads(scores: Mapping[str, pd.DataFrame]) -> Figure:
+def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
     """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
 
-    scores: study -> `page.leads`. The last row has the fourteen.
+    scores: study -> `page.leads_over_the_fourteen`. The last row has the fourteen.
     """
     figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
     for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):

@@ -64,7 +64,7 @@ def _table(
     for claim in claims:
         row = {"Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim}
         row |= {name: cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()}
-        losses = [link_to.format(address, label) for label, address in notes.claimed(claim.id)]
+        losses = [link_to.format(address, label) for label, address in notes.losses_of_claim(claim.id)]
         rows.append(row | more(claim) | {"see": Markup(", ").join([link(claim.link), *losses])})
     cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)

@@ -94,7 +94,7 @@ def judge(
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     """For each method and setting of a row with a known start: row, value (mean P@1), is it below start, trunk."""
-    values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
+    values = starts.precision_scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
     found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
     lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
     return pd.DataFrame({"row": found["row"], "value": found["value"], **lower})

@@ -19,7 +19,7 @@ SQUARES = {
 """The data sets whose images are squares before this study stores them."""
 
 
-def dataset(records: StudyRecords) -> str:
+def dataset_name(records: StudyRecords) -> str:
     return labels.dataset(records)
 
 
@@ -135,7 +135,7 @@ def members(records: StudyRecords) -> str:
     return f"{fehervari.setting(records, 'dreml')}, joined"
 
 
-def class_orders(records: StudyRecords) -> str:
+def number_of_orders(records: StudyRecords) -> str:
     """How many random orders were run around the same table."""
     return labels.quantity(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
@@ -147,5 +147,5 @@ def resized_first(records: StudyRecords) -> str:
     return f"resized to {protocol['image_size']} x {protocol['image_size']} pixels, then cropped and resized again"
 
 
-def bins(records: StudyRecords) -> str:
+def number_of_bins(records: StudyRecords) -> str:
     return f"{BINS} on [-1, 1]"

@@ -247,7 +247,7 @@ def of_study(main: str) -> dict[str, float | str]:
         common.doublings(dims),
         common.doublings(batches),
     )
-    [curve] = starts.around({main: dims}).values()
+    [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),

@@ -275,7 +275,7 @@ def of_study(main: str) -> dict[str, float]:
     norm = common.difference(common.seed_scores(norms, R1, "separated"), *LAYER_NORM)
     tenth = common.difference(common.seed_scores(parts, R1, "separated"), f"{SOFTMAX}@share1", f"{SOFTMAX}@share0.1")
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
-    [curve] = starts.around({main: dims}).values()
+    [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
