@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, publish, starts, statistics, tables
-from dmlrc.report.claims.figures import forest as draw_forest
+from dmlrc.report.claims.figures import claims_figures as draw_forest
 from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
@@ -244,7 +244,7 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
     own = {claim.id for claim in of_section}
     judged = {
         study: {name: verdict for name, verdict in verdicts.items() if name in own}
-        for study, verdicts in claims.judged(studies, section).items()
+        for study, verdicts in claims.judgements_of(studies, section).items()
     }
     if drawings := draw_forest({study: verdicts for study, verdicts in judged.items() if verdicts}, of_section):
         publish.figure(

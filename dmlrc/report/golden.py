@@ -326,7 +326,7 @@ def _numbers(values: object) -> list:
 def verdict_files(edition: str) -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
-    judged = claims.numbers(claims.judged(editions.load_edition(edition))).set_index("id", append=True)[columns]
+    judged = claims.numbers(claims.judgements_of(editions.load_edition(edition))).set_index("id", append=True)[columns]
     rows = []
     for hypothesis in hypotheses.judged():
         for finding in hypothesis.findings:
@@ -409,7 +409,7 @@ def export_book(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -
 @contextmanager
 def judging_once() -> Iterator[None]:
     """Judge each claim once: most chapters ask for some, and all together take as long as the longest chapter."""
-    judge, known = rule.evaluate, {}
+    judge, known = rule.judge_claim, {}
 
     def evaluate(claim: rule.Claim, evidence: Mapping[str, StudyRecords | None], *more) -> rule.Judgement:
         key = claim.id, evidence["main"].name if evidence else ""
@@ -418,7 +418,7 @@ def judging_once() -> Iterator[None]:
         return known[key]
 
     with (
-        mock.patch.object(rule, "evaluate", evaluate),
+        mock.patch.object(rule, "judge_claim", evaluate),
         mock.patch.object(hypotheses, "judged", cache(hypotheses.judged)),
     ):
         yield

@@ -26,7 +26,7 @@ records.load("cub200-2010-frozen").scores  # a data frame; its columns stand in 
 MEASURED = {
     "neighbours-": "nearest neighbours in trained and untrained spaces: `python -m dmlrc.report.neighbours`",
     "random-": "what was never trained: `dmlrc.report.untrained.record_random` makes it",
-    "roth2020-toy": "the toy problem of Roth et al. 2020: `dmlrc.report.roth2020.toy.record` makes it",
+    "roth2020-toy": "the toy problem of Roth et al. 2020: `dmlrc.report.roth2020.toy.record_toys` makes it",
 }
 """What the files of results/measured/ are, by how their names begin."""
 

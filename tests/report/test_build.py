@@ -77,7 +77,7 @@ def test_chapters_of_the_smoke_study_in_kernels_of_their_own(checkout, smoke, mo
 def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(paths.home() / "exports"))
     monkeypatch.setattr(importances, "TREES", 8)
-    monkeypatch.setattr(toy.train, "__defaults__", (0, 2))
+    monkeypatch.setattr(toy.train_toy, "__defaults__", (0, 2))
     monkeypatch.setattr(svg, "to_svg", books.drawn_without_a_file)
     with golden.judging_once():
         for page in build.chapters():

@@ -14,7 +14,7 @@ from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
 from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
-from dmlrc.report.claims.verdicts import Judged, judged
+from dmlrc.report.claims.verdicts import Judged, judgements_of
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.roth2020 import toy
@@ -58,8 +58,8 @@ def outcome(given: Counter) -> str:
 
 def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
     """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (ρ as text)."""
-    judgements = judged(edition) if judged_claims is None else judged_claims
-    ranked, rows = orders(edition), {}
+    judgements = judgements_of(edition) if judged_claims is None else judged_claims
+    ranked, rows = _orders(edition), {}
     for id, each in EXHIBITS.items():
         if each.paper not in PAPERS:
             continue
@@ -92,10 +92,10 @@ def _outcome(id: str, exhibit: Exhibit, given: Counter, edition: Sequence[StudyR
 
 def toy_change() -> Estimate:
     """How much the paper's regularisation raises P@1 of the test lines of its toy."""
-    return toy.change(toy.recorded(TOY_SEEDS), "regularised", "test_p1")
+    return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
 
 
-def orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
+def _orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
     """Of each table that ranks losses: the rank correlations of our order with its own, study by study, as text."""
     texts: dict[str, list[str]] = {}
     for (id, study), rhos in _correlations(edition).dropna().groupby(["id", "study"], sort=False)["rho"]:
@@ -152,7 +152,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
     Of each data set the verdict on every claim, the later papers' too.
     """
-    judgements = judged(edition)
+    judgements = judgements_of(edition)
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
     frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]

@@ -19,7 +19,7 @@ MOST_CLAIMS = 9
 """In one figure."""
 
 
-def inside(region: Region, found: Estimate) -> float:
+def margin_in_region(region: Region, found: Estimate) -> float:
     """How far a statistic lies inside its region (outside: negative), in half widths of its interval.
 
     Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
@@ -35,7 +35,7 @@ def inside(region: Region, found: Estimate) -> float:
         return float(min(np.divide(gap, towards if gap > 0 else away) for gap, towards, away in edges))
 
 
-def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
+def claims_figures(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
     """A claim a line, a mark a study; no figure where no claim has a number with an interval, several for many claims.
 
     Filled: the verdict is firm. Shaded: where the number lies if the sentence is true.
@@ -43,7 +43,7 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
     rows = []
     for claim in claims:
         found = {name: own[claim.id] for name, own in studies.items() if claim.id in own and own[claim.id].estimate}
-        marks = {name: (inside(claim.region, each.estimate), each) for name, each in found.items()}
+        marks = {name: (margin_in_region(claim.region, each.estimate), each) for name, each in found.items()}
         if marks := {name: mark for name, mark in marks.items() if not np.isnan(mark[0])}:
             rows.append((claim, marks))
     looks = dict(zip(studies, cycle(style.GROUPS)))  # a study has one mark in all figures

@@ -60,7 +60,7 @@ def one_function() -> Estimate:
     return statistics.mean(differences)
 
 
-def claimed(*, baseline: str) -> Estimate:
+def claimed_gain(*, baseline: str) -> Estimate:
     """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
     gains = tables.claimed_improvement(published.claims(), baseline)
     return statistics.mean(gains.groupby("paper")["gain"].mean())

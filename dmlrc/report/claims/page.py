@@ -8,11 +8,11 @@ from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, Unit
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
-from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
+from dmlrc.report.claims.verdicts import Judged, in_paper, judgements_of, of_section
 from dmlrc.report.method import notes
 
 SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
@@ -22,7 +22,7 @@ CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 
 
-def overview(
+def claims_overview(
     edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of claims in short: a row a claim; a verdict a main study, and where to look.
@@ -33,17 +33,21 @@ def overview(
     def paper(claim: Claim) -> dict[str, str]:
         return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
 
-    return _table(judged(edition), claims, _verdict, paper)
+    return _table(judgements_of(edition), claims, _verdict, paper)
 
 
-def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def claims_table(
+    edition: Sequence[StudyRecords] | Judged, section: str | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one section or of all: a row a claim, a column a main study.
 
-    section: see `verdicts.of_section`. Marks as in `overview`.
+    section: see `verdicts.of_section`. Marks as in `claims_overview`.
     """
     claims = of_section(section)
     ids = {claim.id for claim in claims}
-    studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
+    studies = {
+        name: judgements for name, judgements in judgements_of(edition, section).items() if ids & set(judgements)
+    }
 
     def paper(claim: Claim) -> dict[str, str]:
         return {"the paper's numbers": in_paper(claim) or "–", "said in": said_in(claim)}
@@ -97,10 +101,10 @@ def _verdict(claim: Claim, judgement: Judgement | None) -> str:
     """The verdict and, where it is inconclusive, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
-    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else signed(judgement)
+    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else _signed(judgement)
 
 
-def signed(judgement: Judgement) -> str:
+def _signed(judgement: Judgement) -> str:
     """The verdict, with the sign of `labels.BELOW` where it is settled by rows of which most lie below the trunk."""
     return f"{judgement.verdict} {labels.BELOW}" if judgement.from_low_rows else judgement.verdict
 
@@ -117,11 +121,11 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
     units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
     return (
-        f"{signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
+        f"{_signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
     )
 
 
-def _value(unit: Unit, value: float) -> str:
+def _value(unit: PrintedUnit, value: float) -> str:
     """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
 
     >>> from dmlrc.report.claims.claim import UNITS
@@ -136,14 +140,14 @@ def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     rows = {}
     for name, each in RULES.items():
         rows[each["rule"]] = {"since": str(each["since"]), "results known then": each["known"]}
-        held = {study: sum(one.rule == name for one in own.values()) for study, own in judged(edition).items()}
+        held = {study: sum(one.rule == name for one in own.values()) for study, own in judgements_of(edition).items()}
         rows[each["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("A verdict asks that")
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
-    rows, studies = {}, judged(edition)
+    rows, studies = {}, judgements_of(edition)
     for section, title in SECTIONS.items():
         ids = [claim.id for claim in of_section(section)]
         rows[title] = {"claims": str(len(ids))}

@@ -100,7 +100,7 @@ def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"row": found["row"], "value": found["value"], **lower})
 
 
-def evaluate(
+def judge_claim(
     claim: Claim,
     evidence: Mapping[str, StudyRecords | None],
     lower: Callable[[StudyRecords], pd.DataFrame] = lower_than_untrained,

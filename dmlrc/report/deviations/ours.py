@@ -132,7 +132,7 @@ def schedule(records: StudyRecords) -> str:
 
 
 def members(records: StudyRecords) -> str:
-    return f"{fehervari.setting(records, 'dreml')}, joined"
+    return f"{fehervari.trunk_and_size(records, 'dreml')}, joined"
 
 
 def number_of_orders(records: StudyRecords) -> str:

@@ -12,7 +12,7 @@ from dmlrc import losses
 from dmlrc.losses.common import pair_masks
 from dmlrc.records import StudyRecords
 from dmlrc.report import published, tables
-from dmlrc.report.findings.training import change, made_batch
+from dmlrc.report.findings.training import loss_change, made_batch
 
 TWINS = ["normalized_softmax", "proxy_nca"]
 """Two rows of the results tables that are one function."""
@@ -99,7 +99,7 @@ def same_losses() -> pd.DataFrame:
         "SupCon, 2 images a class = NTXent": (lambda x: supcon(x, of_two, 0.1), lambda x: ntxent(x, of_two)),
         "SupCon, 4 images a class ≠ NTXent": (lambda x: supcon(x, of_four, 0.1), lambda x: ntxent(x, of_four)),
     }
-    return pd.DataFrame([change(*pair, embeddings) for pair in pairs.values()], index=list(pairs))
+    return pd.DataFrame([loss_change(*pair, embeddings) for pair in pairs.values()], index=list(pairs))
 
 
 def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:

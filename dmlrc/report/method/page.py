@@ -234,4 +234,4 @@ def claimed_scores(method: Method) -> pd.DataFrame:
 def claim_verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """The claims of the five papers that are about the method, as cells and marks; None where none is."""
     about = [claim for claim in claims.CLAIMS if claim.id in NOTES[method.name].claims]
-    return claims.overview(claims.judged_claims(edition, about), about) if about else None
+    return claims.claims_overview(claims.judged_claims(edition, about), about) if about else None

@@ -107,7 +107,7 @@ def _blank(axis: Axes, text: str) -> None:
 def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss at one value."""
     drawings, factors = [], list(FACTORS)
-    for name, part in page.effects(sweeps).groupby("study", sort=False):
+    for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
         figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
@@ -171,7 +171,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
     frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
     for axis, (prop, text) in zip(axes.flat, SYMBOLS.items(), strict=True):
-        inside, regularised = page.counted(frame, prop), frame[frame["group"] == "regularised"]
+        inside, regularised = page.correlated_rows(frame, prop), frame[frame["group"] == "regularised"]
         aside = frame.drop(index=[*inside.index, *regularised.index])
         for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
             scores = 100 * part[R1]
@@ -180,7 +180,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
         if prop in page.SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
             pad = 0.1 * (unit.max() - unit.min()) or 0.1
             axis.set_xlim(unit.min() - pad, unit.max() + pad)  # else those of another scale press all others together
-        test = page.correlation(frame, prop)
+        test = page.property_correlation(frame, prop)
         axis.set_title("too few" if np.isnan(test.low) else f"r = {page.interval(test)}, n = {test.n}", fontsize=8)
         axis.set_xlabel(text)
     for axis in axes[:, 0]:

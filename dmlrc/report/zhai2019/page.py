@@ -257,14 +257,14 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
     spans = "bits", "small_bits", "one_class", "from_own_batches"
-    named = common.numbers(edition, claims.judged(edition, "zhai"), of_study, spans)
+    named = common.numbers(edition, claims.judgements_of(edition, "zhai"), _of_study, spans)
     named |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
     for name in BEST_TABLES["Table 6"]:
         named[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
     return named
 
 
-def of_study(main: str) -> dict[str, float]:
+def _of_study(main: str) -> dict[str, float]:
     """The numbers around one study."""
     suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
     several = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
