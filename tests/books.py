@@ -43,7 +43,7 @@ accuracy = tables.accuracy(edition[1])
 cells, marks = page.results(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
 publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
 told = labels.prose({ROW!r}) + " stands where its numbers are, beside all other methods of this made-up study."
-publish.figure("own-figure", figures.results_figures({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
+publish.figure("own-figure", figures.result_figures({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
 publish.text(labels.prose({ROW!r}))
 """
 

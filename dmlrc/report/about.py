@@ -76,9 +76,7 @@ def row(records: StudyRecords) -> dict[str, str]:
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": ", ".join(
-            [made(records, "processor"), labels.quantity(where["cores"], "core"), made(records, "device")]
-        ),
+        "machine": f"{made(records, 'processor')}, {labels.plural(where['cores'], 'core')}, {made(records, 'device')}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
@@ -134,13 +132,13 @@ def bibtex(chapter: str = "") -> str:
 def _budget(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     folds = records.meta["protocol"]["folds"]
-    search, runs = "no search", f"{labels.quantity(budget['reruns'], 'run')} a row"
+    search, runs = "no search", f"{labels.plural(budget['reruns'], 'run')} a row"
     if budget["trials"]:
-        search = f"{searches} search{'es' * (searches > 1)} of {labels.quantity(budget['trials'], 'trial')}"
+        search = f"{searches} search{'es' * (searches > 1)} of {labels.plural(budget['trials'], 'trial')}"
         most = records.trials["proposals"].max() if len(records.trials) else 1
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
-        runs = f"{labels.quantity(budget['reruns'], 'rerun')} each"
-    return f"{budget['name']}: {search}, {runs}, {labels.quantity(folds, 'fold') if folds else 'no folds'}"
+        runs = f"{labels.plural(budget['reruns'], 'rerun')} each"
+    return f"{budget['name']}: {search}, {runs}, {labels.plural(folds, 'fold') if folds else 'no folds'}"
 
 
 def _aside(text: str) -> str:

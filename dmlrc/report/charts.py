@@ -67,9 +67,7 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
         mark(axis, row.value, row.place, row.tip, **look)
 
 
-def methods_forest(
-    title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float
-) -> Figure:
+def method_dots(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float) -> Figure:
     """A `forest` of methods, the first on top. handles: for the legend, behind the families. look: of `forest`."""
     names = list(rows.index)
     figure, axis = panel(1.2 + 0.2 * len(rows), title)

@@ -142,7 +142,7 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
     counts = [count for count in TRIALS if count in means and means[count].notna().any()]
     looks = {}
     for place, (number, row) in enumerate(means.iterrows()):
-        text, colour = labels.quantity(number, "hyperparameter"), colormaps["viridis"](place / len(means))
+        text, colour = labels.plural(number, "hyperparameter"), colormaps["viridis"](place / len(means))
         look = {"color": colour, "marker": "os^vPX"[place % 6], "markersize": 5, "linewidth": 1.5}
         charts.mark(axis, range(len(counts)), 100 * row[counts], text, **look)
         hollow = look | {"linestyle": "", "markerfacecolor": "none"}

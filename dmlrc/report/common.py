@@ -68,7 +68,7 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     return points[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
 
 
-def missing_reason(records: StudyRecords | None, method: str) -> str:
+def absence(records: StudyRecords | None, method: str) -> str:
     """Why a method has no scores, as printed: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
     if records is not None and (records.scores["method"] == method).any():
         return ""
@@ -77,7 +77,7 @@ def missing_reason(records: StudyRecords | None, method: str) -> str:
     return next((reason for reason in tables.NO_RESULT if reason in states), "unfinished" if states else "not run")
 
 
-def method_protocol(records: StudyRecords, method: str) -> dict:
+def protocol_of(records: StudyRecords, method: str) -> dict:
     """The protocol as a method of these records ran under it."""
     return {**records.meta["protocol"], **records.meta.get("changes", {}).get(method, {})}
 
@@ -111,7 +111,7 @@ class Ranks(NamedTuple):
     of: int
 
 
-def ranks_of_row(rows: pd.DataFrame, name: str) -> Ranks:
+def ranks_of(rows: pd.DataFrame, name: str) -> Ranks:
     """The ranks of a name among these rows: mean, ci95 and n, as `over_seeds`."""
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
     return Ranks(*placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum())
@@ -138,9 +138,7 @@ def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.
     return frame.assign(column=heads)
 
 
-def published_and_ours(
-    published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]
-) -> pd.DataFrame:
+def with_ours(published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """A paper's printed numbers and those of every study over its seeds, told apart by `source`: what a CSV has."""
     theirs = published.assign(source=PAPER).rename(columns={"value": "mean"})
     return pd.concat([theirs, ours(by_study, rows).drop(columns="column")], ignore_index=True).set_index("source")
@@ -186,16 +184,14 @@ def paper_first(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(row=pd.Categorical(scores["row"], rows))
 
 
-def rows_without_score(records: StudyRecords) -> pd.DataFrame:
-    """The methods without any score, as rows of `results_table`: method, mean (NaN), text (the `missing_reason`)."""
+def empty_rows(records: StudyRecords) -> pd.DataFrame:
+    """The methods without any score, as rows of `results_table`: method, mean (NaN), text (the `absence`)."""
     methods = records.reruns["method"].unique()
-    states = {method: text for method in methods if (text := missing_reason(records, method))}
+    states = {method: text for method in methods if (text := absence(records, method))}
     return pd.DataFrame({"method": list(states), "mean": math.nan, "text": list(states.values())})
 
 
-def publish_scores(
-    name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given
-) -> None:
+def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:
     """Publish `results_table` of scores, in percent with a digit; of none, that nothing was run. given: as there."""
     if scores.empty:
         return publish.table(name, NOT_RUN, caption)
@@ -203,7 +199,7 @@ def publish_scores(
     publish.table(name, cells, caption, marks=marks, **given)
 
 
-def publish_figures(
+def show_figures(
     name: str, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], *texts: str, folded: str = ""
 ) -> None:
     """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
@@ -244,7 +240,7 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
     own = {claim.id for claim in of_section}
     judged = {
         study: {name: verdict for name, verdict in verdicts.items() if name in own}
-        for study, verdicts in claims.judgements_of(studies, section).items()
+        for study, verdicts in claims.judge_all(studies, section).items()
     }
     if drawings := draw_forest({study: verdicts for study, verdicts in judged.items() if verdicts}, of_section):
         publish.figure(

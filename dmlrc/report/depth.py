@@ -123,7 +123,7 @@ def depths(series: Series) -> list[Depth]:
 
 
 def _depth(label: str, found: hypotheses.Counted, lenders: Sequence[hypotheses.Counted]) -> Depth:
-    compared, precision = (hypotheses.compare(found, lenders, metric) for metric in (METRIC, PRECISION))
+    compared, precision = (hypotheses.comparison_of(found, lenders, metric) for metric in (METRIC, PRECISION))
     frame = tables.accuracy(records.find(found.name))
     untrained = {metric: tables.mean_of(frame, PRETRAINED, metric) for metric in (METRIC, PRECISION)}
     return Depth(label, compared, precision, untrained)
@@ -315,7 +315,7 @@ def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
     for place, each in found.items():
         swapped, pairs = statistics.turned(each.one.scores, each.other.scores)
         lucky = lucky_turns(each.one, each.other)
-        before, here = (whole.relative_range(depth.scores) for depth in (each.one, each.other))
+        before, here = (whole.range_over_mean(depth.scores) for depth in (each.one, each.other))
         rows[place] = {
             "pairs that swap": f"{swapped} of {pairs}",
             "by noise": f"{lucky.low:.0f} to {lucky.high:.0f}",

@@ -326,9 +326,9 @@ def _numbers(values: object) -> list:
 def verdict_files(edition: str) -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
-    judged = claims.numbers(claims.judgements_of(editions.load_edition(edition))).set_index("id", append=True)[columns]
+    judged = claims.numbers(claims.judge_all(editions.load_edition(edition))).set_index("id", append=True)[columns]
     rows = []
-    for hypothesis in hypotheses.judged():
+    for hypothesis in hypotheses.judged_hypotheses():
         for finding in hypothesis.findings:
             ours, region = finding.found, finding.region
             numbers = ours.value, ours.low, ours.high, ours.n, region.low, region.high
@@ -419,7 +419,7 @@ def judging_once() -> Iterator[None]:
 
     with (
         mock.patch.object(rule, "judge_claim", evaluate),
-        mock.patch.object(hypotheses, "judged", cache(hypotheses.judged)),
+        mock.patch.object(hypotheses, "judged_hypotheses", cache(hypotheses.judged_hypotheses)),
     ):
         yield
 

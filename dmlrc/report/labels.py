@@ -400,7 +400,7 @@ def count_of_runs(records: StudyRecords) -> str:
     searches = records.meta.get("repetitions", 1)
     if searches > 1 and reruns:
         return f"n = {searches * reruns} reruns ({searches} searches, {reruns} reruns each)"
-    return f"n = {quantity(reruns, 'rerun') if reruns else quantity(trials, 'trial')}"
+    return f"n = {plural(reruns, 'rerun') if reruns else plural(trials, 'trial')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -422,8 +422,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
-            f"{study.meta['budget']['name']}: {quantity(study.meta['budget']['trials'], 'trial')}, "
-            f"{quantity(study.meta['budget']['reruns'], 'rerun')}"
+            f"{study.meta['budget']['name']}: {plural(study.meta['budget']['trials'], 'trial')}, "
+            f"{plural(study.meta['budget']['reruns'], 'rerun')}"
             for study in small
         )
         sentences.append(
@@ -458,7 +458,7 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
     return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)
 
 
-def quantity(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """
     >>> counted(1, "claim"), counted(3, "claim")
     ('1 claim', '3 claims')

@@ -53,10 +53,10 @@ def _unfinished(records: StudyRecords) -> list[str]:
         is_searched = trials >= repetitions_asked * budget["trials"]
         with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
         if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({labels.quantity(trials, 'trial')}, {labels.quantity(reruns, 'rerun')})")
+            begun.append(f"{method} ({labels.plural(trials, 'trial')}, {labels.plural(reruns, 'rerun')})")
     if not begun:
         return []
-    each = " and ".join(labels.quantity(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
+    each = " and ".join(labels.plural(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
     told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {each} each: "
     return ["", *textwrap.wrap(f"{told}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 

@@ -168,7 +168,7 @@ def test_new_losses_against_the_best_of_the_fourteen():
     assert found["best_method"] == "circle"
     assert found["fourteen_method"] == top["best_method"]
     assert (found["above"], found["below"], found["n"]) == (1, 1, 3)
-    leads = page.leads_over_the_fourteen(page.join_later_losses(main, after_study(levels, reruns=3)))
+    leads = page.leads_over_best(page.join_later_losses(main, after_study(levels, reruns=3)))
     assert leads["lead"]["circle"] == pytest.approx(found["best"] - found["fourteen"])
     assert leads["lead"][top["best_method"]] == 0
 
@@ -242,7 +242,7 @@ def test_the_figure_holds_claims_and_measurements():
 
 def test_a_loss_is_drawn_at_its_distance_from_the_best_older_one():
     main, after = main_study(reruns=3), after_study({"circle": 0.9}, reruns=3)
-    leads = page.leads_over_the_fourteen(page.join_later_losses(main, after))
+    leads = page.leads_over_best(page.join_later_losses(main, after))
     [axis] = figures.leads_figure({main.name: leads}).axes
     [older] = [dots for dots in axis.collections if len(dots.get_offsets()) == 14]
     assert older.get_offsets()[:, 0].max() == 0

@@ -1009,8 +1009,8 @@ def test_a_number_without_an_interval_and_of_one_unit_says_so():
 
 
 def test_tables_stand_side_by_side(edition, quick_bootstrap):
-    edition = claims.judgements_of(edition)
-    assert claims.judgements_of(edition) is edition
+    edition = claims.judge_all(edition)
+    assert claims.judge_all(edition) is edition
     cells, marks = claims.claims_overview(edition)
     assert cells.index.is_unique
     assert len(cells) == len(claims.CLAIMS)
@@ -1023,11 +1023,11 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     quick = cells["fake-quick"][cells["fake-quick"].str.startswith(INCONCLUSIVE)]
     assert quick.str.endswith("not the full budget, or not finished").all()
     assert ((cells["fake-full"] == "–") == (cells[claims.WITHOUT_RECORDS] != "–")).all()
-    counted = claims.verdict_counts(edition)
+    counted = claims.tally(edition)
     assert counted.loc[["fake-full", "fake-quick"]].sum(axis=1).nunique() == 1
     assert counted.loc[["fake-full", claims.WITHOUT_RECORDS]].sum().sum() == len(claims.CLAIMS)
     assert counted.loc["fake-full", REPRODUCED] == (cells["fake-full"] == REPRODUCED).sum()
-    parts = {section: claims.claims_table(edition, section)[0] for section in claims.SECTIONS}
+    parts = {section: claims.details(edition, section)[0] for section in claims.SECTIONS}
     assert sum(map(len, parts.values())) == len(claims.CLAIMS)
     assert parts["musgrave"]["fake-full"].str.contains(r"n = \d+ reruns, seeds only").any()
     assert parts["musgrave"].index.str.endswith("(exploratory)").sum() == 7

@@ -76,7 +76,7 @@ def test_slips_do_not_compete():
     scores = page.compare_with_paper("SOP", {}).set_index(["method", "column"])["among_best"]
     assert np.isnan(scores["n_pairs", ("the paper, BN-Inception", "NMI")])
     assert scores["n_pairs", ("the paper, BN-Inception", "R@1")] == False  # noqa: E712
-    assert "n_pairs" in page.results_tables({})["SOP (BN-Inception)"]
+    assert "n_pairs" in page.by_table({})["SOP (BN-Inception)"]
 
 
 def test_our_rows_are_in_the_setting_of_the_papers():

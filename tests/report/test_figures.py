@@ -213,7 +213,7 @@ def test_searches_draw_ours_over_the_published_ones():
 def test_results_put_each_method_at_its_mean():
     theirs = published.musgrave_results()
     panels = {"CUB200": theirs[theirs["dataset"] == "CUB200"], "fake-study": tables.accuracy(fake_records())}
-    [figure] = figures.results_figures(panels)
+    [figure] = figures.result_figures(panels)
     for axis, frame in zip(figure.axes, panels.values(), strict=True):
         order = [text.get_text() for text in figure.axes[0].get_yticklabels()]
         marks = [line for line in axis.get_lines() if len(line.get_xdata()) == 1]
@@ -231,7 +231,7 @@ def test_results_put_each_method_at_its_mean():
 def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
     theirs = published.musgrave_results()
     panels = dict(list(theirs.groupby("dataset"))) | {"fourth": tables.accuracy(fake_records())}
-    drawings = figures.results_figures(panels, published=True)
+    drawings = figures.result_figures(panels, published=True)
     assert [len(figure.axes) for figure in drawings] == [3, 1]
     orders = [[text.get_text() for text in axis.get_yticklabels()] for each in drawings for axis in each.axes]
     expected = [labels.method_label(name) for name in tables.order_of_results(panels.values())]
@@ -243,7 +243,7 @@ def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
 
 def test_an_interval_of_search_and_seed_has_that_of_the_seed_within():
     frame = tables.accuracy(fake_records()).assign(seed_ci95=lambda told: told["ci95"] / 2)
-    [figure] = figures.results_figures({"one": frame})
+    [figure] = figures.result_figures({"one": frame})
     bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
     assert len(bars) == 2 * (frame["method"].nunique() - 1)
     for inner, outer in zip(bars[::2], bars[1::2], strict=True):

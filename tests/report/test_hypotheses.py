@@ -10,7 +10,7 @@ from factories import searched_study as study
 from dmlrc import studies
 from dmlrc.report import published
 from dmlrc.report.hypotheses import measures, page
-from dmlrc.report.hypotheses.measures import CARS, CUB, GROCERY, KEPT, NOT_KEPT, NOT_TESTED, OPEN, Finding, Region
+from dmlrc.report.hypotheses.measures import CARS, CUB, GROCERY, KEPT, NOT_KEPT, NOT_TESTED, OPEN, Bounds, Finding
 from dmlrc.report.statistics import Estimate
 
 METHODS = [method.name for method in studies.get(CUB).methods]
@@ -28,12 +28,12 @@ class TestTheRule:
         [(0.6, 0.9, KEPT), (0.1, 0.4, NOT_KEPT), (0.4, 0.9, OPEN), (np.nan, 0.9, NOT_TESTED)],
     )
     def test_by_where_the_interval_lies(self, low, high, verdict):
-        assert Region(low=0.5).judge(Estimate(0.7, low, high, 12)) == verdict
-        assert Region(high=-0.5).judge(Estimate(-0.7, -high, -low, 12)) == verdict
+        assert Bounds(low=0.5).judge(Estimate(0.7, low, high, 12)) == verdict
+        assert Bounds(high=-0.5).judge(Estimate(-0.7, -high, -low, 12)) == verdict
 
     def test_all_must_be_kept_and_one_that_is_not_is_enough(self):
         def verdict(*verdicts):
-            return measures.all_of(Finding("", Estimate(0, 0, 0, 1), Region(), each) for each in verdicts)
+            return measures.all_of(Finding("", Estimate(0, 0, 0, 1), Bounds(), each) for each in verdicts)
 
         assert verdict(KEPT, KEPT) == KEPT
         assert verdict(KEPT, OPEN) == OPEN
@@ -41,7 +41,7 @@ class TestTheRule:
         assert verdict(KEPT, NOT_TESTED) == NOT_TESTED
         assert verdict(NOT_TESTED, NOT_KEPT) == NOT_KEPT
         assert verdict() == NOT_TESTED
-        kept = Finding("", Estimate(0, 0, 0, 1), Region(), KEPT)
+        kept = Finding("", Estimate(0, 0, 0, 1), Bounds(), KEPT)
         assert measures.all_of([kept], wanted=2) == NOT_TESTED
 
     def test_the_regions_are_those_of_the_preregistration(self, recorded):
@@ -53,7 +53,7 @@ class TestTheRule:
         recorded[measures.TOO_HIGH[CARS]] = study(measures.TOO_HIGH[CARS], flat())
         regions = {
             each.hypothesis: {(finding.region.low, finding.region.high) for finding in each.findings}
-            for each in measures.judged()
+            for each in measures.judged_hypotheses()
         }
         inf = np.inf
         assert regions == {
@@ -67,7 +67,7 @@ class TestTheRule:
             "H8": {(0, 0)},
             "H9": {(-inf, 1)},
         }
-        assert all(not each.missing for each in measures.judged())
+        assert all(not each.missing for each in measures.judged_hypotheses())
 
 
 class TestWhatCounts:
@@ -76,28 +76,28 @@ class TestWhatCounts:
         reruns = recorded[CUB].reruns
         late = (reruns["method"] == "triplet") & (reruns["repetition"] == 2) & (reruns["rerun"] == 2)
         recorded[CUB] = replace(recorded[CUB], reruns=reruns[~late])
-        found = measures.counted(CUB)
+        found = measures.counted_records(CUB)
         assert (found.finished, found.wanted) == (2, 3)
         assert set(found.records.scores["repetition"]) == set(found.records.trials["repetition"]) == {0, 1}
         assert found.missing == (f"{CUB}: 2 of 3",)
         judged = measures.newer_gain_little(CUB)
         assert judged.missing == found.missing
-        assert (page.cells([judged])["verdict"] == f"{judged.verdict} so far").all()
+        assert (page.hypothesis_cells([judged])["verdict"] == f"{judged.verdict} so far").all()
 
     def test_a_repetition_of_a_method_with_fewer_than_two_scores_is_left_out(self, recorded):
         recorded[CUB] = study(CUB, flat())
         scores = recorded[CUB].scores
         lost = (scores["method"] == "triplet") & (scores["repetition"] == 1) & (scores["rerun"] > 0)
         recorded[CUB] = replace(recorded[CUB], scores=scores[~lost])
-        kept = measures.counted(CUB).records.scores
+        kept = measures.counted_records(CUB).records.scores
         assert set(kept[kept["method"] == "triplet"]["repetition"]) == {0, 2}
         assert set(kept[kept["method"] == "margin"]["repetition"]) == {0, 1, 2}
 
     def test_without_records_nothing_is_tested(self, recorded):
-        assert {each.verdict for each in measures.judged()} == {NOT_TESTED}
-        assert measures.recorded() == []
-        assert len(page.cells(measures.judged())) == len(measures.judged())
-        assert set(page.short_cells(measures.judged())["Cars crops"]) == {NOT_TESTED}
+        assert {each.verdict for each in measures.judged_hypotheses()} == {NOT_TESTED}
+        assert measures.recorded_hypotheses() == []
+        assert len(page.hypothesis_cells(measures.judged_hypotheses())) == len(measures.judged_hypotheses())
+        assert set(page.short_cells(measures.judged_hypotheses())["Cars crops"]) == {NOT_TESTED}
         assert page.beside_cells().empty
 
     def test_one_search_borrows_from_the_same_data_first(self, recorded):
@@ -105,9 +105,9 @@ class TestWhatCounts:
         recorded[CUB] = study(CUB, flat(), search=0.001)
         name = measures.EMBEDDER[CUB]
         recorded[name] = study(name, flat(methods=EIGHT))
-        compared = measures.compare(measures.counted(name), measures.lenders(CUB))
+        compared = measures.comparison_of(measures.counted_records(name), measures.lenders(CUB))
         assert compared.donor == CUB
-        compared = measures.compare(measures.counted(name), measures.lenders(measures.EVERYTHING))
+        compared = measures.comparison_of(measures.counted_records(name), measures.lenders(measures.EVERYTHING))
         assert compared.donor == CARS
 
 
@@ -192,7 +192,7 @@ def test_h7_and_h9_compare_the_depths(recorded):
     assert judged.verdict == NOT_TESTED  # nothing is trained whole
     assert judged.findings[0].verdict == KEPT
     assert (judged.missing, judged.absent) == ((), (f"{measures.EVERYTHING}: 0 of 1",))
-    cells = page.cells([judged])
+    cells = page.hypothesis_cells([judged])
     assert cells[["this number", "verdict", "repetitions missing"]].iloc[0].tolist() == [
         KEPT,
         NOT_TESTED,
@@ -202,7 +202,7 @@ def test_h7_and_h9_compare_the_depths(recorded):
     recorded[last] = study(last, flat(-0.02, EIGHT))
     judged = measures.order_at_every_depth(CUB)
     assert judged.verdict == NOT_KEPT  # whatever Omniglot will show
-    assert page.cells([judged])["verdict"].iloc[0] == NOT_KEPT  # and not only so far
+    assert page.hypothesis_cells([judged])["verdict"].iloc[0] == NOT_KEPT  # and not only so far
     recorded[last] = study(last, flat(0.02, EIGHT))
     recorded[measures.EVERYTHING] = study(measures.EVERYTHING, flat(0.1, EIGHT))
     assert measures.order_at_every_depth(CUB).verdict == KEPT
@@ -237,7 +237,7 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     assert lucky == f"{100 * over:.2f} and {100 * under:.2f}"
     found = page.numbers()
     assert (found["H9.cub200_2010.luck"], found["H9.cub200_2010.under"]) == pytest.approx((100 * under, 10), rel=0.2)
-    scores = [measures.counted(name).records.scores for name in (last, alone)]
+    scores = [measures.counted_records(name).records.scores for name in (last, alone)]
     means = [each[each["metric"] == "map_at_r"].groupby("method")["value"].mean()[EIGHT] for each in scores]
     relative = [np.ptp(each) / each.mean() for each in means]
     assert found["H9.cub200_2010.relative"] == pytest.approx(relative[0] / relative[1], rel=0.01)
@@ -247,9 +247,13 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
 def test_h3_says_how_much_can_be_gained_at_all(recorded):
     recorded[GROCERY] = study(GROCERY, flat(0.01))
     judged = measures.newer_gain_little(GROCERY)
-    base = measures.compare(measures.counted(GROCERY), [], "precision_at_1").summary["mean"]["contrastive"]
+    base = measures.comparison_of(measures.counted_records(GROCERY), [], "precision_at_1").summary["mean"][
+        "contrastive"
+    ]
     assert judged.findings[0].found.attainable[1] == pytest.approx(1 / base - 1)
-    assert f"(a perfect score would be {100 * (1 / base - 1):+.1f} %)" in page.cells([judged])["value"].iloc[0]
+    assert (
+        f"(a perfect score would be {100 * (1 / base - 1):+.1f} %)" in page.hypothesis_cells([judged])["value"].iloc[0]
+    )
 
 
 def test_h8_is_kept_if_the_interval_contains_zero(recorded):
@@ -288,8 +292,8 @@ def test_only_what_is_judged_on_a_data_set_stands_beside_it(recorded):
 
 def test_the_page_tells_every_verdict(recorded):
     recorded[CUB] = study(CUB, flat())
-    judged = measures.judged()
-    cells = page.cells(judged)
+    judged = measures.judged_hypotheses()
+    cells = page.hypothesis_cells(judged)
     assert cells.loc["H3", "verdict"].iloc[0] == next(each.verdict for each in judged if each.hypothesis == "H3")
     assert len(page.finding_numbers(judged)) == sum(len(each.findings) for each in judged) > 8
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
@@ -306,7 +310,7 @@ def test_the_page_tells_every_verdict(recorded):
 
 def test_the_numbers_of_the_text_are_those_of_the_findings(recorded):
     recorded[CUB] = study(CUB, flat())
-    found, judged = page.numbers(), [each for each in measures.judged() if each.study == CUB]
+    found, judged = page.numbers(), [each for each in measures.judged_hypotheses() if each.study == CUB]
     for verdict in (KEPT, NOT_KEPT, OPEN):
         expected = [each.hypothesis for each in judged if each.verdict == verdict]
         assert found[f"cub200_2010.{verdict}"] == ", ".join(expected)

@@ -347,7 +347,7 @@ def test_correlation_with_rho_is_pearsons_with_fishers_interval():
     noise = np.random.default_rng(0).normal(size=23)
     records = table(rho=lambda i, s: noise[i])
     frame = page.structure(records)
-    test = page.property_correlation(frame, "rho")
+    test = page.correlate(frame, "rho")
     r = np.corrcoef(noise[:18], np.arange(18))[0, 1]  # regularised methods, 18 to 22, do not count
     half = 1.959964 / np.sqrt(18 - 3)
     assert test.n == 18
@@ -359,17 +359,17 @@ def test_distances_count_only_where_embeddings_share_a_scale():
     frame = page.structure(table())
     free = {"angular", "genlifted", "n_pairs"}
     assert set(frame.index[~frame["unit"]]) == free
-    assert page.property_correlation(frame, "pi_intra").n == 15
-    assert page.property_correlation(frame, "pi_ratio").n == 18
-    assert page.property_correlation(frame, "pi_inter").value == pytest.approx(-1)
+    assert page.correlate(frame, "pi_intra").n == 15
+    assert page.correlate(frame, "pi_ratio").n == 18
+    assert page.correlate(frame, "pi_inter").value == pytest.approx(-1)
 
 
 def test_collapsed_and_few_methods_have_no_correlation():
     collapsed = page.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
-    assert page.property_correlation(collapsed, "rho").n == 2
-    assert np.isnan(page.property_correlation(collapsed, "rho").value)
+    assert page.correlate(collapsed, "rho").n == 2
+    assert np.isnan(page.correlate(collapsed, "rho").value)
     constant = page.structure(table(rho=lambda i, s: 1.0))
-    assert np.isnan(page.property_correlation(constant, "rho").value)
+    assert np.isnan(page.correlate(constant, "rho").value)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -377,7 +377,7 @@ def test_correlations_are_printed_with_their_ranks(sign):
     records = table(rho=lambda i, s: 5 + sign * i + 0.1 * (-1) ** i)
     cells = page.correlation_cells({MAIN: records})
     assert cells.loc["ρ", MAIN].startswith("-" if sign < 0 else "+")
-    ranked = page.property_correlation(page.structure(records), "rho", ranks=True)
+    ranked = page.correlate(page.structure(records), "rho", ranks=True)
     assert f"; by ranks {ranked.value:+.2f} [" in cells.loc["ρ", MAIN]
 
 
@@ -390,8 +390,8 @@ def test_a_method_that_carries_the_correlation_is_named():
     frame.loc["snr", ["precision_at_1", "rho"]] = 0.1, 9.0
     name, without = page.carried(frame, "rho")
     assert name == "snr"
-    assert without.value == page.property_correlation(frame.drop(index="snr"), "rho").value
-    assert without.value - page.property_correlation(frame, "rho").value > page.CARRIES
+    assert without.value == page.correlate(frame.drop(index="snr"), "rho").value
+    assert without.value - page.correlate(frame, "rho").value > page.CARRIES
 
 
 def test_structure_is_drawn():

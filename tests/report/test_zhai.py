@@ -47,7 +47,7 @@ def losses(table, by_study):
 
 
 def samples(by_study):
-    found = common.published_and_ours(published.zhai_samples_per_class(), by_study, page.samples)
+    found = common.with_ours(published.zhai_samples_per_class(), by_study, page.samples)
     return results_table(page.compare_samples(found, by_study), 1)
 
 

@@ -78,7 +78,7 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
 def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
     """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
 
-    scores: study -> `page.leads_over_the_fourteen`. The last row has the fourteen.
+    scores: study -> `page.leads_over_best`. The last row has the fourteen.
     """
     figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
     for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):

@@ -252,7 +252,7 @@ def spread_of_one_function(records: StudyRecords) -> float:
     return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
 
 
-def leads_over_the_fourteen(records: StudyRecords) -> pd.DataFrame:
+def leads_over_best(records: StudyRecords) -> pd.DataFrame:
     """What every method has over the best of the fourteen in concatenated MAP@R, by method: lead, half; fractions.
 
     half: of the 95 % interval of the difference, each loss by itself.
@@ -273,9 +273,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    lead = leads_over_the_fourteen(records).loc[
-        newer.index
-    ]  # its half is NaN where no luck is known: neither above nor below
+    lead = leads_over_best(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
     above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
     named = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
     return named | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}

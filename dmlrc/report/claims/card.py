@@ -14,7 +14,7 @@ from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
 from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
-from dmlrc.report.claims.verdicts import Judged, judgements_of
+from dmlrc.report.claims.verdicts import Judged, judge_all
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.roth2020 import toy
@@ -58,7 +58,7 @@ def outcome(given: Counter) -> str:
 
 def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
     """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (ρ as text)."""
-    judgements = judgements_of(edition) if judged_claims is None else judged_claims
+    judgements = judge_all(edition) if judged_claims is None else judged_claims
     ranked, rows = _orders(edition), {}
     for id, each in EXHIBITS.items():
         if each.paper not in PAPERS:
@@ -152,7 +152,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
     Of each data set the verdict on every claim, the later papers' too.
     """
-    judgements = judgements_of(edition)
+    judgements = judge_all(edition)
     exhibits = found(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
     frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]

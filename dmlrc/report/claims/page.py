@@ -12,7 +12,7 @@ from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
-from dmlrc.report.claims.verdicts import Judged, in_paper, judgements_of, of_section
+from dmlrc.report.claims.verdicts import Judged, in_paper, judge_all, of_section
 from dmlrc.report.method import notes
 
 SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
@@ -33,21 +33,17 @@ def claims_overview(
     def paper(claim: Claim) -> dict[str, str]:
         return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
 
-    return _table(judgements_of(edition), claims, _verdict, paper)
+    return _table(judge_all(edition), claims, _verdict, paper)
 
 
-def claims_table(
-    edition: Sequence[StudyRecords] | Judged, section: str | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def details(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one section or of all: a row a claim, a column a main study.
 
     section: see `verdicts.of_section`. Marks as in `claims_overview`.
     """
     claims = of_section(section)
     ids = {claim.id for claim in claims}
-    studies = {
-        name: judgements for name, judgements in judgements_of(edition, section).items() if ids & set(judgements)
-    }
+    studies = {name: judgements for name, judgements in judge_all(edition, section).items() if ids & set(judgements)}
 
     def paper(claim: Claim) -> dict[str, str]:
         return {"the paper's numbers": in_paper(claim) or "–", "said in": said_in(claim)}
@@ -140,14 +136,14 @@ def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     rows = {}
     for name, each in RULES.items():
         rows[each["rule"]] = {"since": str(each["since"]), "results known then": each["known"]}
-        held = {study: sum(one.rule == name for one in own.values()) for study, own in judgements_of(edition).items()}
+        held = {study: sum(one.rule == name for one in own.values()) for study, own in judge_all(edition).items()}
         rows[each["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("A verdict asks that")
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
-    rows, studies = {}, judgements_of(edition)
+    rows, studies = {}, judge_all(edition)
     for section, title in SECTIONS.items():
         ids = [claim.id for claim in of_section(section)]
         rows[title] = {"claims": str(len(ids))}

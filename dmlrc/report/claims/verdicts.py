@@ -34,7 +34,7 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     return {claim.id: rule.judge_claim(claim, evidence, lower) for claim in claims}
 
 
-def judgements_of(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
+def judge_all(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
     """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
     return edition if isinstance(edition, Mapping) else judged_claims(edition, of_section(section))
 
@@ -53,7 +53,7 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     (it is no firmer), below_trunk, needs, link.
     """
     rows = []
-    for name, own in judgements_of(edition, section).items():
+    for name, own in judge_all(edition, section).items():
         for claim in (each for each in of_section(section) if each.id in own):
             verdict = own[claim.id]
             estimate = verdict.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
@@ -65,9 +65,9 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     return pd.DataFrame(rows).set_index("study")[columns]
 
 
-def verdict_counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+def tally(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
-    given = {name: [each.verdict for each in own.values()] for name, own in judgements_of(edition).items()}
+    given = {name: [each.verdict for each in own.values()] for name, own in judge_all(edition).items()}
     return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 
 

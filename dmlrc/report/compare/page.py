@@ -70,14 +70,11 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
     title = titles.title(recorded.meta.get("parent") or recorded.name)
     caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
     publish.figure(
-        "fork-accuracy",
-        figures.results_figures({title: accuracy}, methods=known),
-        caption_of_scores,
-        " ".join(verdicts),
+        "fork-accuracy", figures.result_figures({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
     )
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
-        drawing = drawn.cost(title, cost, known)
+        drawing = drawn.cost_figure(title, cost, known)
         message = "Accuracy with its interval against training steps, and against seconds."
         heading = (
             "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
@@ -195,7 +192,7 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
         f"{best}; {tested}"
-        + (f"; a search of {labels.quantity(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
+        + (f"; a search of {labels.plural(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
     )
 
 

@@ -12,14 +12,14 @@ from dmlrc.report.decides import levers, page
 from dmlrc.report.decides.measures import AtRates, Part
 
 LEAST = 0.1
-"""Percent; the left end of the scale of `parts`."""
+"""Percent; the left end of the scale of `part_figures`."""
 OWN = {"color": style.RED, "marker": "|", "markersize": 11, "markeredgewidth": 2.5, "linestyle": "none"}
 """The yardstick of a part."""
 
 
 def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     """A row a lever, a mark a data set, with 95 % intervals; the row of the loss is shaded. Title -> `levers`."""
-    names = levers.order(found)
+    names = levers.lever_order(found)
     drawing, axis = charts.panel(1.2 + 0.4 * len(names), xlabel="points of MAP@R")
     looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(found)}
     for column, (title, own) in enumerate(found.items()):
@@ -40,7 +40,7 @@ def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     return drawing
 
 
-def parts(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
+def part_figures(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
     A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
@@ -104,7 +104,7 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
     return figure
 
 
-def at_rates(title: str, found: AtRates) -> Figure:
+def at_rates_figure(title: str, found: AtRates) -> Figure:
     """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
 
     Only the methods that were run at every rate. Dashed across: the untrained trunk.
@@ -129,7 +129,7 @@ def at_rates(title: str, found: AtRates) -> Figure:
     return figure
 
 
-def tuning(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
+def tuning_figure(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
     """Validation MAP@R against the number of trials: the search (lines) and random trials (dots)."""
     figure, axis = charts.panel(3.9, title)
     ends = {}

@@ -98,16 +98,16 @@ def _rate(at: AtRates | None) -> Lever:
     return Estimate.around(here.value - there.value, float(np.hypot(here.half, there.half)), here.n), losses
 
 
-def order(found: Mapping[str, pd.DataFrame]) -> list[str]:
+def lever_order(found: Mapping[str, pd.DataFrame]) -> list[str]:
     """The levers of all data sets, the strongest on average first. Title -> `levers`."""
     means = pd.concat(found.values()).groupby("lever", sort=False)["value"].mean()
     return list(means.sort_values(ascending=False, kind="stable").index)
 
 
-def cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def lever_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Title -> `levers` as cells: a row a lever, a column a data set; points with their 95 % intervals, and losses."""
     every = pd.concat(found, names=["column", "row"]).rename(columns={"value": "mean"}).reset_index()
     counts = every.groupby("row")["losses"].agg(["min", "max"]).apply(lambda each: labels.rank_range(*each), axis=1)
     losses = counts.rename("text").reset_index().assign(column="losses")
     table, _ = results_table(pd.concat([every, losses], ignore_index=True))
-    return table.loc[order(found)].rename(index=LEVERS).rename_axis("Points of MAP@R")
+    return table.loc[lever_order(found)].rename(index=LEVERS).rename_axis("Points of MAP@R")

@@ -231,7 +231,7 @@ def class_order(records: StudyRecords) -> Part | None:
 
 def test_classes(records: StudyRecords) -> Part | None:
     """Which test classes there are: resamples of them, the same ones for all methods."""
-    found = significance.class_scores(records)
+    found = significance.scores_by_class(records)
     if found is None or found[0].shape[1] < 2:
         return None
     drawn = statistics.over_classes(*found)  # (draws, methods)
@@ -319,7 +319,7 @@ def _family(loss: str) -> str:
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
     """Of these methods the single models of the most common embedding size."""
-    settings = {method: common.method_protocol(records, method) for method in methods}
+    settings = {method: common.protocol_of(records, method) for method in methods}
     sizes = {name: found["embedding_dim"] for name, found in settings.items() if found.get("members", 1) == 1}
     usual = max(sizes.values(), key=list(sizes.values()).count, default=None)
     return [name for name, size in sizes.items() if size == usual]
@@ -425,7 +425,7 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     return AtRates(made, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
 
 
-def levels(found: AtRates) -> pd.DataFrame:
+def conclusions_by_rate(found: AtRates) -> pd.DataFrame:
     """What would be said of the methods at each rate, from those that were run at every one; empty without three.
 
     A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer

@@ -101,8 +101,8 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def levels_cells(found: AtRates) -> pd.DataFrame:
-    """`measures.levels` as cells, in points; without a row where that is empty."""
-    frame = measures.levels(found)
+    """`measures.conclusions_by_rate` as cells, in points; without a row where that is empty."""
+    frame = measures.conclusions_by_rate(found)
     if frame.empty:
         return frame
     parts = [pd.DataFrame({"row": frame.index, "column": "worst to best", "mean": frame["spread"]})]
@@ -211,7 +211,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns that were; newer:
     the newer losses over the contrastive one, with the least that the interval allows.
     """
-    table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
+    table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
     stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     found = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
     found["cut_off"] = 100 * float((stopped == "limit").mean())

@@ -118,7 +118,7 @@ def batches_of_the_grid(records: StudyRecords) -> str:
 
 def boundaries(records: StudyRecords) -> str:
     rate = records.meta.get("settings", {}).get("margin", {}).get(LOSS_WEIGHTS_LR)
-    protocol = common.method_protocol(records, "margin")
+    protocol = common.protocol_of(records, "margin")
     decays = protocol["weight_decay"] if protocol["loss_weight_decay"] is None else protocol["loss_weight_decay"]
     return (
         "trained with the rest by Adam, at the rate "
@@ -137,7 +137,7 @@ def members(records: StudyRecords) -> str:
 
 def number_of_orders(records: StudyRecords) -> str:
     """How many random orders were run around the same table."""
-    return labels.quantity(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
+    return labels.plural(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
 
 def resized_first(records: StudyRecords) -> str:

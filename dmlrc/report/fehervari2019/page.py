@@ -73,10 +73,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
     """fehervari-t1, cells: what the original papers trained with, and the embedding size of our rows."""
     table = published.fehervari_settings().set_index("method")
     own = {
-        name: [
-            common.missing_reason(records, method) or _size(common.method_protocol(records, method))
-            for method in table.index
-        ]
+        name: [common.absence(records, method) or _size(common.protocol_of(records, method)) for method in table.index]
         for name, records in common.present(by_study).items()
     }
     if len(set(map(tuple, own.values()))) == 1:
@@ -90,7 +87,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
 
 def trunk_and_size(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
-    own = common.method_protocol(records, method)
+    own = common.protocol_of(records, method)
     return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
 
 
@@ -109,7 +106,7 @@ def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] =
 
     def rows(records: StudyRecords) -> pd.DataFrame:
         scores = pd.concat(
-            [headline(records), *(common.rows_without_score(records).assign(metric=metric) for metric in metrics)]
+            [headline(records), *(common.empty_rows(records).assign(metric=metric) for metric in metrics)]
         )
         scores["head"] = scores["metric"].map(common.metric_label)
         return scores[scores["metric"].isin(metrics)]
@@ -136,7 +133,7 @@ def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] =
 # How the tables agree
 
 
-def results_tables(by_study: ByStudy) -> dict[str, pd.Series]:
+def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
     """R@1 by method, of every table of results by its heading, the paper's four and then ours; without slips."""
     tables = {}
     for dataset in DATASETS.values():
@@ -150,13 +147,10 @@ def results_tables(by_study: ByStudy) -> dict[str, pd.Series]:
 def orders(by_study: ByStudy) -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
-    A row a pair of a table (`results_tables`) and a table of the paper or "reported, <data set>", the originally
-    reported R@1. Without the methods whose embeddings are of another size, which would make the first and last places
-    alike.
+    A row a pair of a table (`by_table`) and a table of the paper or "reported, <data set>", the originally reported
+    R@1. Without methods whose embeddings are of another size, which would make the first and last places alike.
     """
-    columns = {
-        name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in results_tables(by_study).items()
-    }
+    columns = {name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in by_table(by_study).items()}
     reference = {f"{REPORTED}{dataset}": originals(dataset) for dataset in DATASETS.values()}
     reference |= {name: values for name, values in columns.items() if name not in by_study}
     pairs = [(first, second) for first in columns for second in reference if first != second]
@@ -200,7 +194,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`, those of the paper's own tables and of the orders."""
-    judged = claims.judgements_of(edition, "fehervari")
+    judged = claims.judge_all(edition, "fehervari")
     by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
     named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
     named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
@@ -209,7 +203,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_paper() -> dict[str, float | str]:
     """The numbers of the paper's own tables; "own_": how alike the orders of these are."""
-    printed, table = results_tables({})["CUB200 (BN-Inception)"], published.fehervari_settings()
+    printed, table = by_table({})["CUB200 (BN-Inception)"], published.fehervari_settings()
     gained = (printed - originals("CUB200")).dropna()
     own = orders({})
     own = own["rho"][~own["second"].str.startswith(REPORTED)]
@@ -244,12 +238,8 @@ def _of_study(main: str) -> dict[str, float | str]:
     trained = values.drop([PRETRAINED, FLOATS])
     tied = statistics.by_luck_of_seeds(trained)["among_best"]
     floats = common.sweep(dims).set_index("method")
-    floats = floats[floats["number"] == common.method_protocol(table, "triplet_semihard")["embedding_dim"]]
-    ranks, sizes, images = (
-        common.ranks_of_row(floats, "proxy_softmax"),
-        common.doublings(dims),
-        common.doublings(batches),
-    )
+    floats = floats[floats["number"] == common.protocol_of(table, "triplet_semihard")["embedding_dim"]]
+    ranks, sizes, images = (common.ranks_of(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches))
     [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {

@@ -174,11 +174,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
 
 def _computed() -> dict[str, float]:
     """The numbers that are no cells of the tables."""
-    classes, crops_read, plots = (
-        100 * metrics.number_of_classes()["map_at_r"],
-        crop_shares(),
-        frame("table-against-plot"),
-    )
+    classes, plots = 100 * metrics.number_of_classes()["map_at_r"], frame("table-against-plot")
     snr, smooth, twins = frame("snr-regulariser")["loss"], frame("smooth-ap")["blocks"], literature.twin_rows([])
     lost, later = training.arcface_without_gradient(), frame("recycled").groupby("baseline")["later"].max()
     return {
@@ -189,9 +185,9 @@ def _computed() -> dict[str, float]:
         "clamp.pulled": 100 * (1 - lost),
         "snr.lost": 100 * (1 - snr["weight 0"] / snr["as in the paper"]),
         "soft.guess": math.log(100),
-        "crops.below": 100 * crops_read["below_102"].iloc[1],
-        "crops.area": 100 * crops_read["area"].iloc[0],
-        "crops.area.literal": 100 * crops_read["area"].iloc[1],
+        "crops.below": 100 * crop_shares()["below_102"].iloc[1],
+        "crops.area": 100 * crop_shares()["area"].iloc[0],
+        "crops.area.literal": 100 * crop_shares()["area"].iloc[1],
         "smooth": smooth[smooth > 1e-6].iloc[0],
         "twins.gap": 100 * twins["gap"].max(),
         "twins.share": 100 * twins["share"].max(),

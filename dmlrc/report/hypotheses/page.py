@@ -17,8 +17,8 @@ from dmlrc.report.hypotheses.measures import (
     NOT_KEPT,
     NOT_TESTED,
     OPEN,
+    Bounds,
     Judged,
-    Region,
 )
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
@@ -66,7 +66,7 @@ def _short(each: Judged) -> str:
     return f"{verdict}: {values}" if values else verdict
 
 
-def cells(found: Sequence[Judged]) -> pd.DataFrame:
+def hypothesis_cells(found: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, study and number; a hypothesis without numbers has one row."""
     rows = []
     for each in found:
@@ -118,7 +118,7 @@ def value(hypothesis: str, found: Estimate) -> str:
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def region(hypothesis: str, wanted: Region) -> str:
+def region(hypothesis: str, wanted: Bounds) -> str:
     """Where the hypothesis wants its statistic, in words.
 
     >>> region("H1", Region(low=0.53)), region("H3", Region(high=0.05)), region("H8", Region(0, 0))
@@ -181,7 +181,7 @@ def numbers() -> dict[str, float | str]:
     make it, points; relative: the ratio of the ranges over their means.
     """
     found: dict[str, float | str] = {}
-    for each in measures.judged():
+    for each in measures.judged_hypotheses():
         data = studies.get(each.study).dataset
         found |= {f"{data}.{verdict}": found.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
         told = found.get(f"{data}.{each.verdict}")

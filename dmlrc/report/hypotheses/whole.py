@@ -22,14 +22,14 @@ from dmlrc.report.hypotheses.measures import (
     LITTLE,
     NOT_TESTED,
     OF_RATIOS,
+    Bounds,
     Counted,
     Finding,
     Judged,
-    Region,
-    compare,
-    counted,
+    comparison_of,
+    counted_records,
     gain,
-    left_out,
+    lacking,
     lenders,
     pairs_of_ranges,
 )
@@ -41,7 +41,7 @@ from dmlrc.report.tables import CLASSICS
 NOT_RUN, NO_VERDICT = "not run", "no verdict"
 """Verdicts of their own: the studies are not complete; luck alone could make one of the two ranges."""
 BASE = "contrastive"
-BELOW_ONE = Region(high=1)
+BELOW_ONE = Bounds(high=1)
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
 _FOUR = (*CLASSICS, "normalized_softmax", "multi_similarity")
@@ -59,7 +59,7 @@ KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
 
 
 @dataclass(frozen=True)
-class Pair:
+class StudyPair:
     """The study with everything trained, and its twin with the embedder alone."""
 
     everything: str
@@ -68,10 +68,10 @@ class Pair:
 
 PAIRS = {
     CARS: (
-        Pair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
-        Pair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
+        StudyPair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
+        StudyPair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
     ),
-    CUB: (Pair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
+    CUB: (StudyPair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
 }
 """Each data set's pairs; it is judged on the first one that is complete."""
 
@@ -103,7 +103,7 @@ class Whole(Judged):
 absolute_range = partial(np.ptp, axis=-1)
 
 
-def relative_range(scores: np.ndarray) -> np.ndarray:
+def range_over_mean(scores: np.ndarray) -> np.ndarray:
     """The range of scores (..., M) divided by their mean.
 
     >>> float(relative_range([0.1, 0.2, 0.3]).round(6))
@@ -121,7 +121,7 @@ def complete(name: str) -> Counted | None:
     if name not in studies.known():
         return None
     for asked in ((), *((FEWER[name],) if name in FEWER else ())):
-        found = counted(name, *asked)
+        found = counted_records(name, *asked)
         if found.records is not None and not found.missing:
             return found
     return None
@@ -136,7 +136,7 @@ def pair_of(data: str) -> tuple[Counted, Counted] | None:
     return None
 
 
-def recorded() -> list[str]:
+def recorded_networks() -> list[str]:
     """The studies that are judged here."""
     pairs = filter(None, map(pair_of, PAIRS))
     return [each.name for pair in pairs for each in pair]
@@ -150,13 +150,13 @@ def _not_run(hypothesis: str, data: str) -> Whole:
 def readings(found: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
     alone = significance.compare(found.records, (), metric).as_preregistered()
-    return {DECIDES: compare(found, lenders(data), metric), BESIDE: alone}
+    return {DECIDES: comparison_of(found, lenders(data), metric), BESIDE: alone}
 
 
 # The hypotheses
 
 
-def newer_gain_little(data: str) -> Whole:
+def newer_gain_little_in_networks(data: str) -> Whole:
     """H10: mean concatenated P@1 of all losses but contrastive and triplet over that of contrastive, less 1."""
     pair = pair_of(data)
     if pair is None:
@@ -167,9 +167,9 @@ def newer_gain_little(data: str) -> Whole:
     newer = [name for name in decides.methods if name not in CLASSICS]
     if decides.luck == significance.SEEDS or BASE not in decides.methods or not newer:
         return Whole("H10", data, (), NOT_TESTED, on=on)
-    what = f"newer methods over contrastive{left_out((everything,), decides.methods)}"
+    what = f"newer methods over contrastive{lacking((everything,), decides.methods)}"
     findings = tuple(
-        Finding.by_interval(f"{what} ({luck})", gain(each, newer, BASE), Region(high=LITTLE))
+        Finding.by_interval(f"{what} ({luck})", gain(each, newer, BASE), Bounds(high=LITTLE))
         for luck, each in read.items()
     )
     error = findings[0].found.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
@@ -196,11 +196,11 @@ def losses_matter_less(data: str) -> Whole:
     decides = both[DECIDES]
     if any(each.luck == significance.SEEDS for each in decides) or len(common) < 3:
         return Whole("H11", data, (), NOT_TESTED, on=on)
-    what = f"range / mean, everything trained / embedder alone{left_out(pair, common)}"
+    what = f"range / mean, everything trained / embedder alone{lacking(pair, common)}"
     lucky = tuple(name for name, each in zip(on, decides, strict=True) if by_luck(each))
     findings = tuple(judged_ratio(f"{what} ({luck})", each, bool(lucky)) for luck, each in both.items())
     without = without_each(decides)
-    told = power.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
+    told = power.least_ratio(*map(relative_error, decides), float(range_over_mean(decides[1].summary["mean"])))
     more = {"without": without, "by_luck": lucky, "told": told, **_size(*decides)}
     return Whole("H11", data, findings, findings[0].verdict, on=on, **more)
 
@@ -212,7 +212,7 @@ def _size(*compared: Comparison) -> dict[str, int]:
 
 
 def judged_ratio(
-    what: str, both: Sequence[Comparison], lucky: bool, region: Region = BELOW_ONE, of: Callable = relative_range
+    what: str, both: Sequence[Comparison], lucky: bool, region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> Finding:
     """The ratio of the ranges of two studies, see `ratio`; no verdict where luck alone could make one of them."""
     found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both], of=of)
@@ -226,7 +226,7 @@ def by_luck(compared: Comparison) -> bool:
 
 
 def without_each(
-    both: Sequence[Comparison], region: Region = BELOW_ONE, of: Callable = relative_range
+    both: Sequence[Comparison], region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> dict[str, Finding]:
     """`judged_ratio` of two studies of the same methods, without each of these in turn."""
     found = {}
@@ -249,7 +249,7 @@ def explored() -> list[Whole]:
 
 
 def ratio(
-    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = relative_range
+    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = range_over_mean
 ) -> Estimate:
     """The ratio of two ranges, with the interval of `statistics.redrawn`. groups: scores, standard errors."""
     return statistics.redrawn(groups, lambda one, other: of(one) / of(other), draws)
@@ -261,16 +261,16 @@ def relative_error(compared: Comparison) -> float:
     return float(np.sqrt((told["error"] ** 2).mean()) / told["mean"].mean())
 
 
-def judged() -> list[Whole]:
+def judged_networks() -> list[Whole]:
     """Both hypotheses on both data sets."""
-    return [judge(data) for judge in (newer_gain_little, losses_matter_less) for data in PAIRS]
+    return [judge(data) for judge in (newer_gain_little_in_networks, losses_matter_less) for data in PAIRS]
 
 
 # Shown
 
 
-def cells(found: Sequence[Whole]) -> pd.DataFrame:
-    """The cells of `page.cells`, with what the preregistration wants said wherever a verdict stands."""
+def network_cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """The cells of `page.hypothesis_cells`, with what the preregistration wants said wherever a verdict stands."""
     whole = [each for each in found for _ in each.findings or (None,)]
     beside = {
         "verdict": [each.verdict + _hangs_on(each) for each in whole],
@@ -279,7 +279,7 @@ def cells(found: Sequence[Whole]) -> pd.DataFrame:
         "found with a power of 80 %": [_power(each) for each in whole],
         "kind": [KINDS[each.study == CUB] for each in whole],
     }
-    table = page.cells(found).drop(columns="repetitions missing").assign(**beside)
+    table = page.hypothesis_cells(found).drop(columns="repetitions missing").assign(**beside)
     return table.rename(index={number: f"{number}. {claim}" for number, claim in SENTENCES.items()}, level=0)
 
 
@@ -313,7 +313,7 @@ def explored_cells(found: Sequence[Whole], judged_before: Sequence[Judged]) -> p
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Hypothesis", "on"])
 
 
-def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
+def network_beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
     """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
     rows = {}
     for each in found:

@@ -154,7 +154,7 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
-            state = common.missing_reason(records, method.name)
+            state = common.absence(records, method.name)
             score = {"text": state} if state else placed[table.paper, study].loc[method.name].to_dict()
             rows.append(row | {"column": study} | score)
         rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
@@ -215,6 +215,6 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
                 named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
                 named[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
-        named["bits"] = float(common.method_protocol(records, "proxy_softmax")["embedding_dim"])
-        named["floats"] = float(common.method_protocol(records, "triplet_semihard")["embedding_dim"])
+        named["bits"] = float(common.protocol_of(records, "proxy_softmax")["embedding_dim"])
+        named["floats"] = float(common.protocol_of(records, "triplet_semihard")["embedding_dim"])
     return named

@@ -185,7 +185,7 @@ def _tint(colour: str, strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
 
 
-def results_figures(
+def result_figures(
     panels: Mapping[str, pd.DataFrame],
     order: Sequence[str] | None = None,
     published: bool = False,

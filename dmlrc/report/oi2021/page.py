@@ -62,7 +62,7 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     for order in EXPERIMENTS:
         for name, records in common.present(orders[order]).items():
             scores = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
-            text = common.missing_reason(records, oi2021.METHODS[0].name)
+            text = common.absence(records, oi2021.METHODS[0].name)
             scores = scores.rename_axis("metric").reset_index()
             frames.append(scores.assign(where=name, by="ours", order=order, text=text))
     columns = ["where", "by", "order", "metric", "mean", "ci95", "text"]
@@ -232,7 +232,7 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`; how JSD goes with MAP@R, and how far our losses spread."""
-    judged = claims.judgements_of(edition, "oi")
+    judged = claims.judge_all(edition, "oi")
     named = common.numbers(edition, judged, _of_study)
     for study in edition:
         together = judged[study.name]["oi-jsd-like-map"].estimate

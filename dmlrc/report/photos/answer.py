@@ -66,7 +66,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     else:
         sure = "No other loss may be the best instead."
     if records.searches < 2:
-        trials, reruns = (labels.quantity(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
+        trials, reruns = (labels.plural(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
         sure += (
             f" Each loss was searched once, with {trials} and {reruns}: another search may change the "
             f"order{'' if unknown.all() else ', which the intervals do not count'}."

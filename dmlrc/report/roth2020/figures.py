@@ -171,7 +171,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
     frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
     for axis, (prop, text) in zip(axes.flat, SYMBOLS.items(), strict=True):
-        inside, regularised = page.correlated_rows(frame, prop), frame[frame["group"] == "regularised"]
+        inside, regularised = page.counted_rows(frame, prop), frame[frame["group"] == "regularised"]
         aside = frame.drop(index=[*inside.index, *regularised.index])
         for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
             scores = 100 * part[R1]
@@ -180,7 +180,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
         if prop in page.SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
             pad = 0.1 * (unit.max() - unit.min()) or 0.1
             axis.set_xlim(unit.min() - pad, unit.max() + pad)  # else those of another scale press all others together
-        test = page.property_correlation(frame, prop)
+        test = page.correlate(frame, prop)
         axis.set_title("too few" if np.isnan(test.low) else f"r = {page.interval(test)}, n = {test.n}", fontsize=8)
         axis.set_xlabel(text)
     for axis in axes[:, 0]:

@@ -93,7 +93,7 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
     """
     rows = frame[frame["metric"] == metric].reset_index()
     ours = rows["source"].isin(list(by_study))
-    rows = pd.concat([rows[ours], common.ours(by_study, common.rows_without_score), rows[~ours]])
+    rows = pd.concat([rows[ours], common.ours(by_study, common.empty_rows), rows[~ours]])
     rows = rows.assign(column=rows["source"], block=rows["method"].isin(list(REGULARISED)))
     compared = common.with_ranks(rows)
     compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
@@ -231,7 +231,7 @@ def loss_spread(records: StudyRecords) -> pd.Series:
 
 
 def compare_effects(frame: pd.DataFrame) -> pd.DataFrame:
-    """roth-f2-effects: of `factor_effects` the mean over the losses, lowest and highest, and which value is best how often."""
+    """roth-f2-effects: of the effects the mean over the losses, lowest, highest, and which value is best how often."""
     names = {factor: text for factor, (_, text) in FACTORS.items()} | {"batches": "images in a batch, equal steps"}
     rows = []
     for (factor, name), part in frame.groupby(["factor", "study"], sort=False):
@@ -299,24 +299,22 @@ def structure(records: StudyRecords) -> pd.DataFrame:
     )
 
 
-def correlated_rows(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def counted_rows(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of `structure` that a correlation counts: not regularised, and in a common unit where it matters."""
     kept = (frame["group"] == "plain") & frame[[R1, name]].notna().all(axis=1)
     return frame[kept & frame["unit"]] if name in SCALED else frame[kept]
 
 
-def property_correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
-    """Pearson's correlation of R@1 with a property over the `correlated_rows` methods of `structure`, or Spearman's."""
-    rows = correlated_rows(frame, name)
+def correlate(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
+    """Pearson's correlation of R@1 with a property over the `counted_rows` methods of `structure`, or Spearman's."""
+    rows = counted_rows(frame, name)
     return statistics.correlation(rows[name], rows[R1], ranks=ranks, units="methods")
 
 
 def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
-    """The method without which `property_correlation` moves most, and what it is then; ("", the whole one) if little."""
-    whole = property_correlation(frame, name)
-    without = {
-        method: property_correlation(frame.drop(index=method), name) for method in correlated_rows(frame, name).index
-    }
+    """The method without which the correlation moves most, and what it is then; ("", the whole one) if little."""
+    whole = correlate(frame, name)
+    without = {method: correlate(frame.drop(index=method), name) for method in counted_rows(frame, name).index}
     known = {method: estimate for method, estimate in without.items() if not np.isnan(estimate.low)}
     moves = {method: abs(estimate.value - whole.value) for method, estimate in known.items()}
     most = max(moves, key=moves.get, default="")
@@ -358,7 +356,7 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = {}
     for name, records in common.present(by_study).items():
         shape = structure(records)
-        whole, ranked = ({key: property_correlation(shape, key, ranks) for key in says} for ranks in (False, True))
+        whole, ranked = ({key: correlate(shape, key, ranks) for key in says} for ranks in (False, True))
         texts = {key: f"{interval(estimate)}, n = {estimate.n}" for key, estimate in whole.items()}
         cells[name] = {key: f"{text}; by ranks {interval(ranked[key])}" for key, text in texts.items()}
     return pd.DataFrame(cells | {"the paper": says}).rename(index=STRUCTURE).rename_axis("R@1 with")
@@ -378,7 +376,7 @@ def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -
     "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
     value in percent, and what switching does to the P@1 of the test lines.
     """
-    judged = claims.judgements_of(edition, "roth")
+    judged = claims.judge_all(edition, "roth")
     toys = toy.recorded_toys(10) if toys is None else toys
     changes = [toy.gain_over_partner(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
     named = {
@@ -447,11 +445,7 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
     order = agreement({"": records})
     order = order[order["metric"] == R1]["rho"]
     shape = structure(records)
-    rank, whole, (_, without) = (
-        property_correlation(shape, "rho", ranks=True),
-        property_correlation(shape, "rho"),
-        carried(shape, "rho"),
-    )
+    rank, whole, (_, without) = (correlate(shape, "rho", ranks=True), correlate(shape, "rho"), carried(shape, "rho"))
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
         "lift": 100 * tables.lift(r1["mean"]),

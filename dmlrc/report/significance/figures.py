@@ -17,16 +17,16 @@ from dmlrc.report.significance.measures import (
     baseline,
     both_ways,
     effects,
+    mean_ranks,
     nemenyi,
     of_searches,
-    ranks,
 )
 
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
-"""What a square of `pairs` says, and its colour."""
+"""What a square of `pairs_figure` says, and its colour."""
 
 
-def pairs(each: Comparison) -> Figure:
+def pairs_figure(each: Comparison) -> Figure:
     """All pairs of a study's methods, a square each, the best mean on top: whether the two differ."""
     names = list(each.summary["mean"].sort_values(ascending=False).index)
     figure, axis = charts.panel(1.6 + 0.2 * len(names))
@@ -59,7 +59,7 @@ SEARCHES = ((style.BLUE, "o"), (style.ORANGE, "^"), (style.GREEN, "s"), (style.P
 """Colours and marks of the searches of one method, in their order; a sixth looks like the first."""
 
 
-def noise(title: str, runs: pd.DataFrame) -> Figure:
+def noise_figure(title: str, runs: pd.DataFrame) -> Figure:
     """Every rerun of every method of a study, a dot each in the look of its search, the best mean on top.
 
     runs: `measures.scores`. Shaded: from the lowest mean of a method to the highest.
@@ -85,7 +85,7 @@ def noise(title: str, runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def rank_intervals(each: Comparison) -> Figure:
+def rank_intervals_figure(each: Comparison) -> Figure:
     """The ranks that each method of a study may have: a bar from the first to the last, a marker at that of its mean.
 
     Shaded: it ties with the best. The best mean on top.
@@ -95,13 +95,13 @@ def rank_intervals(each: Comparison) -> Figure:
     tips = [f"{labels.method_label(row.Index)}: rank {row.low:.0f} to {row.high:.0f}" for row in rows.itertuples()]
     rows = rows.assign(tip=tips, shade=np.where(table["among_best"], style.GREEN, ""))
     may_be = [Patch(color=style.GREEN, alpha=0.15, label="may be the best")]
-    figure = charts.methods_forest(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
+    figure = charts.method_dots(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
     figure.axes[0].set_xlim(0.5, len(table) + 0.5)
     figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
-def critical_difference(blocks: pd.DataFrame) -> Figure:
+def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
     """Mean ranks over data sets, best on the left; a bar joins methods that Nemenyi's test cannot tell apart.
 
     blocks: `measures.datasets`.
@@ -113,7 +113,7 @@ def critical_difference(blocks: pd.DataFrame) -> Figure:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no bar is to be drawn
         drawn = critical_difference_diagram(
-            ranks(blocks).rename(named),
+            mean_ranks(blocks).rename(named),
             nemenyi(blocks).rename(index=named, columns=named),
             ax=axis,
             color_palette={named(name): style.method_style(name).colour for name in blocks},
@@ -134,7 +134,7 @@ def critical_difference(blocks: pd.DataFrame) -> Figure:
     return figure
 
 
-def distances(compared: Sequence[Comparison]) -> Figure:
+def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
     """How far every method is above the `baseline`, with 95 % intervals; pale: no difference is shown. A panel a study.
 
     The rows stand in one order in all panels, by the mean place of a method.
@@ -165,12 +165,12 @@ def other_classes(title: str, found: pd.DataFrame) -> Figure:
     table = found.sort_values("behind")
     rows = 100 * table[["behind", "behind_low", "behind_high"]].set_axis(["value", "low", "high"], axis=1)
     rows["tip"] = [f"{labels.method_label(name)}: {value:.2f} points behind" for name, value in rows["value"].items()]
-    figure = charts.methods_forest(title, rows, "points of MAP@R behind the best method")
+    figure = charts.method_dots(title, rows, "points of MAP@R behind the best method")
     figure.axes[0].axvline(0, color="black", linewidth=0.8)
     return figure
 
 
-def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
+def cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun.
 
     methods: `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of those

@@ -200,7 +200,7 @@ def datasets(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.dropna(axis="columns")
 
 
-def ranks(blocks: pd.DataFrame) -> pd.Series:
+def mean_ranks(blocks: pd.DataFrame) -> pd.Series:
     """The mean rank of each method over the blocks, 1 for the highest score; ties share their ranks.
 
     blocks: a row a data set, a column a method, without NaN.
@@ -227,7 +227,7 @@ def critical_difference(blocks: int, methods: int, alpha: float = ALPHA) -> floa
 
 
 def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Nemenyi's p-values of all pairs of methods, as a matrix. blocks: as in `ranks`."""
+    """Nemenyi's p-values of all pairs of methods, as a matrix. blocks: as in `mean_ranks`."""
     from scikit_posthocs import posthoc_nemenyi_friedman
 
     p = posthoc_nemenyi_friedman(blocks.to_numpy())
@@ -237,7 +237,7 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
 # Other test classes
 
 
-def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
+def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
     """What every test class scored (a row a class, a column a method, mean over repetitions and reruns), and its
     queries; None where the protocol did not record it. Concatenated where there are folds."""
     arrays = records.arrays
@@ -255,14 +255,14 @@ def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFr
     return frame[tables.ordered(frame.columns)], pd.Series(queries, index=classes)[asked]
 
 
-def over_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
+def scores_on_other_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
     """What other test classes would have made of the methods: mean, low, high, behind, behind_low, behind_high, first.
 
     Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
     `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest
     score. None without class scores.
     """
-    found = class_scores(records, metric)
+    found = scores_by_class(records, metric)
     if found is None:
         return None
     frame, queries = found

@@ -37,7 +37,7 @@ def scored(summary: pd.DataFrame, column: str, untrained: float) -> pd.DataFrame
     return summary.assign(half=(summary["high"] - summary["low"]) / 2, **rows).drop(columns=["low", "high"])
 
 
-def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
+def difference_cells(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of all pairs: row minus column in points, the best method first.
 
     Bold where they differ (Holm's correction over all pairs), italic where they are equal within MARGIN.
@@ -75,7 +75,7 @@ def p_value(value: float) -> str:
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
+def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
     """How many pairs differ and how many are equal, as cells: a row a study, setting and metric.
 
     lenders: studies that may lend the luck of search, see `compare`.
@@ -102,7 +102,7 @@ def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Italic: it may be the best on other classes, see `over_classes`.
     """
-    found = measures.over_classes(records).sort_values("mean", ascending=False, kind="stable")
+    found = measures.scores_on_other_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
     means = pd.concat([found["mean"], pd.Series({PRETRAINED: untrained}).dropna()])
     scores = pd.DataFrame({"row": means.index, "column": "MAP@R", "mean": means, "untrained": untrained})
@@ -137,7 +137,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
         found = _of_study(compared)
         if compared.luck == OWN:
             found["ten"] = replace(planning.in_points(compared), searches=10).least(power.ALL)
-        if (drawn := measures.over_classes(each)) is not None:
+        if (drawn := measures.scores_on_other_classes(each)) is not None:
             found["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
             found["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
         named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}

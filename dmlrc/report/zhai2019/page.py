@@ -54,7 +54,7 @@ def _single_models(records: StudyRecords) -> pd.DataFrame:
     """`common.over_seeds` of floats and bits, with trunk, dim (without a linear layer the paper's 2048) and binary."""
     frame = common.over_seeds(records)
     frame = frame[frame["setting"].isin(["separated", "separated_binary"])]
-    own = [common.method_protocol(records, method) for method in frame["method"]]
+    own = [common.protocol_of(records, method) for method in frame["method"]]
     sizes = [settings["embedding_dim"] or 2048 for settings in own]
     binary = frame["setting"] == "separated_binary"
     return frame.assign(trunk=[settings["trunk"] for settings in own], dim=sizes, binary=binary, method=frame["row"])
@@ -68,7 +68,7 @@ def losses_beside(table: str, by_study: ByStudy) -> pd.DataFrame:
         trunks = frame["trunk"].where(frame["trunk"].isin(LOSS_TABLES.values()), LOSS_TABLES["Table 1"])
         return frame[trunks == LOSS_TABLES[table]]
 
-    return common.published_and_ours(printed_table(table), by_study, rows)
+    return common.with_ours(printed_table(table), by_study, rows)
 
 
 def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
     theirs = frame[frame["source"] == common.PAPER]
     several = theirs["method"][theirs.duplicated(["dataset", "method"])].unique()
     shown = {name: by_study[name] for name in frame["source"].unique() if name in by_study}
-    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(shown, common.rows_without_score)])
+    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(shown, common.empty_rows)])
     blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
     for dataset, part in theirs.groupby("dataset", sort=False):
         blocks.append(common.under(part.assign(mean=np.nan, text=part["dim"].map("{:g}".format)), dataset, "dim"))
@@ -152,9 +152,7 @@ def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
 def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     """The numbers of one of Tables 5 and 6, and of `embeddings`."""
     swept = {records.name: dims[study] for study, records in common.present(main).items()}
-    return common.published_and_ours(
-        printed_table(table), main, lambda records: embeddings(records, swept[records.name])
-    )
+    return common.with_ours(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
 
 
 def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
@@ -200,7 +198,7 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
 
 def training_classes(records: StudyRecords, method: str) -> int:
     """How many classes a run of a method trains on."""
-    own, classes = common.method_protocol(records, method), np.arange(records.meta["data"]["classes"])
+    own, classes = common.protocol_of(records, method), np.arange(records.meta["data"]["classes"])
     if own["split"] == "ratio_4_1_5":
         parts = splits.ratio_4_1_5(classes, order=records.meta["class_order"], seed=records.meta["seed"])
     else:
@@ -257,7 +255,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
     spans = "bits", "small_bits", "one_class", "from_own_batches"
-    named = common.numbers(edition, claims.judgements_of(edition, "zhai"), _of_study, spans)
+    named = common.numbers(edition, claims.judge_all(edition, "zhai"), _of_study, spans)
     named |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
     for name in BEST_TABLES["Table 6"]:
         named[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
@@ -295,4 +293,4 @@ def _of_study(main: str) -> dict[str, float]:
 def equal_ranks(records: StudyRecords) -> common.Ranks:
     """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
-    return common.ranks_of_row(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
+    return common.ranks_of(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
