@@ -65,6 +65,7 @@ def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
     data, shown = meta["data"], titles.title(records.name)
+    processor, device = (environment(records, name) for name in ("processor", "device"))
     if meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES:  # several would have one title
         shown += f": {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
     return {
@@ -74,20 +75,20 @@ def row(records: StudyRecords) -> dict[str, str]:
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
         "budget": _budget(records),
         "seed": str(meta["seed"]),
-        "commit": made(records, "commit"),
+        "commit": environment(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{made(records, 'processor')}, {labels.plural(where['cores'], 'core')}, {made(records, 'device')}",
+        "machine": f"{processor}, {labels.plural(where['cores'], 'core')}, {device}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
 
 def packages(records: StudyRecords) -> dict[str, str]:
     """The versions of the packages that made a study: of torch all of them, of the others those of its beginning."""
-    versions = records.meta["environment"]["packages"] | {"torch": made(records, "torch")}
+    versions = records.meta["environment"]["packages"] | {"torch": environment(records, "torch")}
     return {name: version for name, version in versions.items() if version}
 
 
-def made(records: StudyRecords, column: str) -> str:
+def environment(records: StudyRecords, column: str) -> str:
     """The commits, processors, devices or versions of torch that made the records of a study.
 
     Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
@@ -162,7 +163,7 @@ def apart(records: StudyRecords) -> dict[str, str]:
     usual = pd.Series([given["batch_size"] for given in own.values()], dtype=int).mode()
     protocol = records.meta["protocol"] | dict(zip(["batch_size"], usual, strict=False))
     changes = records.meta.get("changes", {})
-    told = {
+    texts = {
         method: ", ".join(
             f"{labels.SETTING_LABELS.get(name, name)} {labels.setting(name, value)}"
             for name, value in {**own.get(method, {}), **changes.get(method, {})}.items()
@@ -170,4 +171,4 @@ def apart(records: StudyRecords) -> dict[str, str]:
         )
         for method in {**own, **changes}
     }
-    return {method: words for method, words in told.items() if words}
+    return {method: words for method, words in texts.items() if words}

@@ -72,8 +72,8 @@ class Design:
         if self.searches < 2 or not self.error > 0:
             return float("nan")
         reach = self.reach(test)
-        told = optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2)
-        return self.error * float(told)
+        smallest = optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2)
+        return self.error * float(smallest)
 
     def searches_for(self, difference: float, test: str = PAIR) -> int | None:
         """How many searches of each method tell a true difference with POWER; None for more than MOST."""

@@ -62,7 +62,7 @@ def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labe
     trained = scores[scores["mean"].notna() & ~scores["row"].isin(untrained)]
     over = (trained["mean"] - trained["untrained"]).dropna()
     columns = trained["column"][over.index]
-    lifts = [{"column": each, "mean": over[columns == each].mean()} for each in dict.fromkeys(columns)]
+    lifts = [{"column": column, "mean": over[columns == column].mean()} for column in dict.fromkeys(columns)]
     if not lifts:
         return scores
     whole = pd.concat([scores, pd.DataFrame(lifts).assign(row=LIFT, form="+.2%", mark="")], ignore_index=True)

@@ -1131,7 +1131,7 @@ def test_the_card_counts_verdicts(edition, quick_bootstrap, monkeypatch):
     needing = [claim for claim in claims.CLAIMS if claim.needs]
     made = {"fake-full": {claim.id: rule.Judgement(REPRODUCED) for claim in needing}}
     made["fake-full"]["roth-saturation"] = rule.Judgement(NOT_REPRODUCED)
-    found = card.found(edition, made)
+    found = card.report_card(edition, made)
     assert found.loc["oi-t1", ["outcome", "reproduced", "not_reproduced"]].tolist() == ["agrees", 3, 0]
     assert found.loc["roth-t2", "outcome"] == "partly"
     assert found.loc["roth-f6", "outcome"] == "agrees"

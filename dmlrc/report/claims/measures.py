@@ -169,8 +169,8 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
         centre, variance = centre[of].mean(axis=1), variance[of].mean(axis=1) / of.shape[1]
     unit = "repetition" if again else "rerun"
     least = table.notna().groupby(level=unit).any().sum().min()
-    found = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
-    return found if again else seeds_only(found)
+    estimate = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
+    return estimate if again else seeds_only(estimate)
 
 
 def range_in_blocks(table: pd.DataFrame) -> Estimate:
@@ -183,8 +183,8 @@ def range_in_blocks(table: pd.DataFrame) -> Estimate:
     rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
     df = (blocks - 1) * (columns - 1)
     variance = float((rest**2).sum() / df / blocks)
-    found = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
-    return replace(found, n=blocks, units="objectives")
+    estimate = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
+    return replace(estimate, n=blocks, units="objectives")
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
@@ -194,13 +194,13 @@ def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str])
     """
     top, base = (float(table[list(rows)].mean().mean()) for rows in (over, under))
     weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
-    found = contrast_of_rows(table, weights)
-    return Estimate.around(top / base - 1, found.half, found.n, found.units, found.how)
+    difference = contrast_of_rows(table, weights)
+    return Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
 
 
-def seeds_only(found: Estimate) -> Estimate:
+def seeds_only(estimate: Estimate) -> Estimate:
     """An estimate over reruns, whose interval knows their seeds only."""
-    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+    return replace(estimate, how=f"{estimate.how}, {SEEDS_ONLY}")
 
 
 def over_reruns(values: Iterable[float]) -> Estimate:
@@ -216,8 +216,8 @@ def smallest_mean(table: pd.DataFrame) -> Estimate:
     """
     columns = [table[name].dropna() for name in table]
     level = 1 - (1 - statistics.LEVEL) / len(columns)
-    low = min(each.mean() - statistics.half_width(each) for each in columns)
-    high = min(each.mean() + statistics.half_width(each, level) for each in columns)
+    low = min(column.mean() - statistics.half_width(column) for column in columns)
+    high = min(column.mean() + statistics.half_width(column, level) for column in columns)
     value, n = float(table.mean().min()), min(map(len, columns))
     return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 

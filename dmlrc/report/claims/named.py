@@ -55,15 +55,15 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
 
     So it has no interval where each was searched once.
     """
-    found = lead(main, metric=metric, setting=setting, **rows)
+    estimate = lead(main, metric=metric, setting=setting, **rows)
     again = measures.repeated(measures.wide(main, metric, setting))
-    return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
+    return estimate if again else Estimate(estimate.value, np.nan, np.nan, 1, "searches")
 
 
 def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, float], metric: str) -> Estimate:
     """A weighted sum of rows of two tables that were searched alike."""
     return measures.contrast_of_rows(
-        pd.concat([measures.wide(each, metric, JOINED) for each in (main, later)], axis=1), weights
+        pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1), weights
     )
 
 
@@ -137,10 +137,10 @@ def slope_since(frame: pd.DataFrame, since: int = 0) -> Estimate:
     """
     rows = tables.measured_by_year(frame)
     rows = rows[rows["year"] >= since]
-    found, old = statistics.slope(rows["year"], rows["value"], "methods"), rows["method"].isin(CLASSICS)
+    slope, old = statistics.slope(rows["year"], rows["value"], "methods"), rows["method"].isin(CLASSICS)
     if not old.any():
-        return found
-    return replace(found, attainable=(0.0, statistics.slope(rows["year"], rows["value"].where(old, 1.0)).value))
+        return slope
+    return replace(slope, attainable=(0.0, statistics.slope(rows["year"], rows["value"].where(old, 1.0)).value))
 
 
 def rank_correlation(
@@ -355,7 +355,7 @@ def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second
     runs = table[[first, second]].dropna().groupby(["number", "fold"])
     r = [statistics.pearson(run[first], run[second]) for _, run in runs]
     z = statistics.mean(np.arctanh(np.clip(r, -1 + 1e-6, 1 - 1e-6)))
-    value, low, high = (float(np.tanh(each)) for each in (z.value, z.low, z.high))
+    value, low, high = (float(np.tanh(number)) for number in (z.value, z.low, z.high))
     return replace(z, value=value, low=low, high=high)
 
 

@@ -70,7 +70,7 @@ def _table(
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
     for name, own in studies.items():
-        marks[name] = [looks.get(own[each.id].verdict, "") if each.id in own else "" for each in claims]
+        marks[name] = [looks.get(own[claim.id].verdict, "") if claim.id in own else "" for claim in claims]
     return cells, marks
 
 
@@ -112,7 +112,7 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     estimate = judgement.estimate
     if estimate is None:
         return f"{judgement.verdict}{why}"
-    value, low, high = (_value(claim.unit, each) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (_value(claim.unit, number) for number in (estimate.value, estimate.low, estimate.high))
     knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
     interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
     units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
@@ -134,10 +134,10 @@ def _value(unit: PrintedUnit, value: float) -> str:
 def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """The rules that hold verdicts back: what each asks, since when, what was known, and how many it holds back now."""
     rows = {}
-    for name, each in RULES.items():
-        rows[each["rule"]] = {"since": str(each["since"]), "results known then": each["known"]}
+    for name, rule in RULES.items():
+        rows[rule["rule"]] = {"since": str(rule["since"]), "results known then": rule["known"]}
         held = {study: sum(one.rule == name for one in own.values()) for study, own in judge_all(edition).items()}
-        rows[each["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
+        rows[rule["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("A verdict asks that")
 
 
@@ -149,6 +149,6 @@ def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
         rows[title] = {"claims": str(len(ids))}
         for study, own in studies.items():
             given = [own[id].verdict for id in ids if id in own]
-            texts = [f"{given.count(each)} {each}" for each in VERDICTS if each in given]
+            texts = [f"{given.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in given]
             rows[title][study] = ", ".join(texts) or "–"
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Paper")

@@ -54,7 +54,7 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     """
     rows = []
     for name, own in judge_all(edition, section).items():
-        for claim in (each for each in of_section(section) if each.id in own):
+        for claim in (claim for claim in of_section(section) if claim.id in own):
             verdict = own[claim.id]
             estimate = verdict.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
             row = {**vars(claim), **vars(estimate), **vars(verdict), "study": name, "paper_value": in_paper(claim)}
@@ -67,7 +67,7 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
 
 def tally(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
-    given = {name: [each.verdict for each in own.values()] for name, own in judge_all(edition).items()}
+    given = {name: [judgement.verdict for judgement in own.values()] for name, own in judge_all(edition).items()}
     return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 
 

@@ -29,9 +29,9 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     claimed = read.groupby("dataset")["gain"].agg(["mean", "size"])
     rows = [(PAPERS, name, claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
     rows += [(CHECK, name, value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
-    for each in edition:
-        if (found := _lead(each, CONTRASTIVE, edition)) is not None:
-            rows.append((OURS, titles.title(each.name), found.value, found.low, found.high))
+    for study in edition:
+        if (estimate := _lead(study, CONTRASTIVE, edition)) is not None:
+            rows.append((OURS, titles.title(study.name), estimate.value, estimate.low, estimate.high))
     table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
     papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
     return table.assign(**100 * table[["value", "low", "high"]], papers=papers)
@@ -49,15 +49,15 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
     rows = []
-    for each in edition:
+    for study in edition:
         for metric in ("precision_at_1", "map_at_r"):
-            compared = significance.compare(each, edition, metric)
+            compared = significance.compare(study, edition, metric)
             newer = [name for name in compared.methods if name not in tables.CLASSICS]
             for base in [name for name in tables.CLASSICS if newer and name in compared.methods]:
                 for which, measure in (("mean", gain), ("best", best_gain)):
-                    found = measure(compared, newer, base)
-                    ends = (100 * end for end in (found.value, found.low, found.high))
-                    rows.append((each.name, each.meta["dataset"], metric, base, which, *ends))
+                    estimate = measure(compared, newer, base)
+                    ends = (100 * end for end in (estimate.value, estimate.low, estimate.high))
+                    rows.append((study.name, study.meta["dataset"], metric, base, which, *ends))
     return pd.DataFrame(rows, columns=["study", "dataset", "metric", "over", "which", "value", "low", "high"])
 
 
@@ -67,9 +67,9 @@ def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str
     Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
     """
     level = 1 - (1 - statistics.LEVEL) / len(newer)
-    each = [gain(compared, [name], base, level) for name in newer]
-    value, low, high = (max(getattr(one, end) for one in each) for end in ("value", "low", "high"))
-    return statistics.Estimate(value, low, high, each[0].n, each[0].units, each[0].how)
+    gains = [gain(compared, [name], base, level) for name in newer]
+    value, low, high = (max(getattr(one, end) for one in gains) for end in ("value", "low", "high"))
+    return statistics.Estimate(value, low, high, gains[0].n, gains[0].units, gains[0].how)
 
 
 def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,16 +91,16 @@ def _lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; leads in percent, scores in points."""
-    found = leads(edition)
-    values = {by: part["value"] for by, part in found.groupby("by")}
+    table = leads(edition)
+    values = {by: part["value"] for by, part in table.groupby("by")}
     places = choosing.distances_behind(edition)
     named: dict[str, float | str] = {
-        "runs": float(sum(len(each.runs) for each in edition)),
+        "runs": float(sum(len(study.runs) for study in edition)),
         "never_behind_ours": ", ".join(choosing.never_behind(places, ours=True)),
     }
-    for by, each in values.items():
-        named |= prose.span(by, each) | {f"{by}.span": percent_span(each.min(), each.max())}
-    named |= prose.span("triplet", [100 * each for each in published_leads(TRIPLET).values()])
+    for by, part in values.items():
+        named |= prose.span(by, part) | {f"{by}.span": percent_span(part.min(), part.max())}
+    named |= prose.span("triplet", [100 * value for value in published_leads(TRIPLET).values()])
     over = over_2006(edition)
     for row in over.itertuples():
         name = f"{row.dataset}.{row.metric}.{row.which}_over_{row.over}"

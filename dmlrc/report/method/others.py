@@ -150,7 +150,7 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
         for paper, table in tables_of.items()
         for study, records in common.present(recorded[table.experiment]).items()
     }
-    placed = {key: _standing(each) for key, each in means.items()}
+    placed = {key: _standing(frame) for key, frame in means.items()}
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
