@@ -445,7 +445,7 @@ def test_a_study_at_other_rates(monkeypatch):
     monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
     monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name: searched)
     found = measures.at_rates(chosen)
-    assert list(found.made) == ["too high", "chosen", "searched for each"]
+    assert list(found.by_rate) == ["too high", "chosen", "searched for each"]
     assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at all rates
     assert found.means.loc["contrastive"].tolist() == pytest.approx([0.08, 0.13, 0.14], abs=2e-3)
     told = found.scores["too high"]
@@ -524,7 +524,7 @@ def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_othe
         monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name, part=part: part)
         found = measures.at_rates(chosen)
         assert len(found.beside("too high")) == 3
-        assert list(found.made) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
+        assert list(found.by_rate) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
         assert len(found.everywhere) == (finished if finished > 1 else 3)
     assert page.rates_cells(found)[0].loc["Margin", "searched for each"] == "–"
     assert page.levels_cells(found).empty

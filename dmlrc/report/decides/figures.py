@@ -17,13 +17,13 @@ OWN = {"color": style.RED, "marker": "|", "markersize": 11, "markeredgewidth": 2
 """The yardstick of a part."""
 
 
-def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
+def moves(by_title: Mapping[str, pd.DataFrame]) -> Figure:
     """A row a lever, a mark a data set, with 95 % intervals; the row of the loss is shaded. Title -> `levers`."""
-    names = levers.lever_order(found)
+    names = levers.lever_order(by_title)
     drawing, axis = charts.panel(1.2 + 0.4 * len(names), xlabel="points of MAP@R")
-    looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(found)}
-    for column, (title, own) in enumerate(found.items()):
-        look, aside = looks[title], 0.2 * (column - (len(found) - 1) / 2)
+    looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(by_title)}
+    for column, (title, own) in enumerate(by_title.items()):
+        look, aside = looks[title], 0.2 * (column - (len(by_title) - 1) / 2)
         rows = 100 * own[["value", "low", "high"]]
         texts = [labels.percent(row.value, low=row.low, high=row.high) for row in own.itertuples()]
         heads = own.index.map(levers.LEVERS.get)
@@ -40,7 +40,7 @@ def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     return drawing
 
 
-def part_figures(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
+def part_figures(panels: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
     A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
@@ -48,9 +48,9 @@ def part_figures(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     the methods of that part lie apart. The loss itself is in the bar's colour; a star: of validation classes. The parts
     have one order in all figures, by their means over the studies.
     """
-    values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in found.items()})
+    values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in panels.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)
-    drawings = [_parts(title, sorted(parts, key=lambda part: order.index(part.name))) for title, parts in found.items()]
+    drawings = [_parts(name, sorted(parts, key=lambda part: order.index(part.name))) for name, parts in panels.items()]
     return style.share_axes(drawings, "x")
 
 
@@ -104,15 +104,15 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
     return figure
 
 
-def at_rates_figure(title: str, found: AtRates) -> Figure:
+def at_rates_figure(title: str, at: AtRates) -> Figure:
     """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
 
     Only the methods that were run at every rate. Dashed across: the untrained trunk.
     """
     figure, axis = charts.panel(3.9, title, xlabel="learning rate", ylabel="test MAP@R, %")
-    heads = [page.rate_head(found, which) for which in found.made]
-    scores = found.scores.loc[found.everywhere].astype(float)
-    means, low = (100 * scores.xs(end, axis=1, level=1)[list(found.made)].T for end in ("mean", "low"))
+    heads = [page.rate_head(at, which) for which in at.by_rate]
+    scores = at.scores.loc[at.everywhere].astype(float)
+    means, low = (100 * scores.xs(end, axis=1, level=1)[list(at.by_rate)].T for end in ("mean", "low"))
     tips = {
         name: f"{labels.method_label(name)}: "
         + ", ".join(f"{value:.1f} % at {head}" for value, head in zip(means[name], heads, strict=True))
@@ -121,7 +121,7 @@ def at_rates_figure(title: str, found: AtRates) -> Figure:
     means, low = (frame.reset_index(drop=True) for frame in (means, low))
     aside = np.linspace(-0.05, 0.05, means.shape[1])
     ends = charts.draw_lines(axis, means, tips, halves=means - low, aside=aside)
-    style.untrained_line(axis, 100 * found.untrained, across=True, start=0.01)
+    style.untrained_line(axis, 100 * at.untrained, across=True, start=0.01)
     axis.set(xticks=range(len(heads)), xticklabels=heads, xlim=(-0.35, len(heads) - 0.9))
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)

@@ -43,8 +43,8 @@ def random_tuning(records: StudyRecords) -> pd.DataFrame:
 def levelled(records: StudyRecords) -> pd.Series:
     """SD over the methods of the expected best of 1, 2, 5 and 10 random trials, and of whole searches ("search")."""
     random, whole = random_tuning(records), tuning_curves(records)
-    found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
-    return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
+    deviations = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
+    return pd.Series(deviations | {"search": whole.iloc[-1].std(ddof=1)})
 
 
 def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -55,10 +55,10 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     after the first HALF add to the best validation MAP@R).
     """
     rows = []
-    for found in filter(None, (study for main in edition for study in (main, _later(main)))):
-        spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
-        runs = significance.of_searches(significance.scores(found)).groupby("method")
-        best = tables.best_after(found)
+    for study in filter(None, (study for main in edition for study in (main, _later(main)))):
+        spaces = {method.name: len(method.space) for method in studies.get(study.name).methods}
+        runs = significance.of_searches(significance.scores(study)).groupby("method")
+        best = tables.best_after(study)
         late = (best.max(axis=1) - best.get(HALF, np.nan)).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
@@ -78,8 +78,8 @@ def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     parts = []
     for main in edition:
         around = (main, _later(main), editions.experiment_of(main.name, "rate-searched"))
-        found = {study.name: study.trials for study in around if study is not None}
-        ends = pd.concat(found, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
+        runs = {study.name: study.trials for study in around if study is not None}
+        ends = pd.concat(runs, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
         parts.append(ends.assign(best=ends.groupby("method")["value"].transform("max")))
     table = pd.concat(parts, ignore_index=True)
     table["short"] = 1 - table["value"] / table["best"]
