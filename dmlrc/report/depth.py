@@ -202,7 +202,7 @@ def step(one: Depth, other: Depth) -> Step:
     both = other.compared, one.compared
     finding = whole.judged_ratio("", both, any(map(whole.by_luck, both)))
     without = {name: omission.verdict for name, omission in whole.without_each(both).items()}
-    return Step(one, other, rho, finding.found, finding.verdict, without)
+    return Step(one, other, rho, finding.estimate, finding.verdict, without)
 
 
 def newer(depth: Depth, base: str) -> Estimate | None:

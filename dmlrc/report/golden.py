@@ -330,7 +330,7 @@ def verdict_files(edition: str) -> Files:
     rows = []
     for hypothesis in hypotheses.judged_hypotheses():
         for finding in hypothesis.findings:
-            ours, region = finding.found, finding.region
+            ours, region = finding.estimate, finding.region
             numbers = ours.value, ours.low, ours.high, ours.n, region.low, region.high
             rows.append((hypothesis.study, hypothesis.hypothesis, finding.what, *numbers, finding.verdict))
         rows.append((hypothesis.study, hypothesis.hypothesis, "all", *[np.nan] * 6, hypothesis.verdict))

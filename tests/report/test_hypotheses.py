@@ -120,8 +120,8 @@ def test_h1_needs_all_three_published_orders(recorded):
     judged = measures.order_is_predicted(CUB)
     verdicts = {finding.what: finding.verdict for finding in judged.findings}
     assert verdicts["rank correlation with CUB200"] == KEPT
-    assert judged.findings[0].found.value == pytest.approx(1)
-    assert judged.findings[0].found.n == 12
+    assert judged.findings[0].estimate.value == pytest.approx(1)
+    assert judged.findings[0].estimate.n == 12
     assert judged.verdict != KEPT  # the other tables have other orders
     recorded[CUB] = study(CUB, {name: 1 - value for name, value in means.items()}, search=0, seed=0)
     assert measures.order_is_predicted(CUB).verdict == NOT_KEPT
@@ -133,14 +133,14 @@ def test_h2_is_the_ratio_of_two_ranges(recorded, ratio, verdict):
     recorded[measures.TOO_HIGH[CARS]] = study(measures.TOO_HIGH[CARS], flat(0.1))
     judged = measures.rate_makes_ranking(CARS)
     assert judged.verdict == verdict
-    assert judged.findings[0].found.value == pytest.approx(ratio, abs=0.1)
+    assert judged.findings[0].estimate.value == pytest.approx(ratio, abs=0.1)
 
 
 def test_h2_on_cub_compares_the_same_eight_methods(recorded):
     means = flat(0.02, EIGHT) | {name: 0.9 for name in METHODS if name not in EIGHT}
     recorded[CUB] = study(CUB, means)
     recorded[measures.TOO_HIGH[CUB]] = study(measures.TOO_HIGH[CUB], flat(0.1, EIGHT))
-    assert measures.rate_makes_ranking(CUB).findings[0].found.value == pytest.approx(0.2, abs=0.05)
+    assert measures.rate_makes_ranking(CUB).findings[0].estimate.value == pytest.approx(0.2, abs=0.05)
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.02, KEPT), (0.05, OPEN), (0.1, NOT_KEPT)])
@@ -149,7 +149,7 @@ def test_h3_is_the_mean_gain_over_both_classics(recorded, gain, verdict):
     recorded[CUB] = study(CUB, means)
     judged = measures.newer_gain_little(CUB)
     assert judged.verdict == verdict
-    assert [finding.found.value for finding in judged.findings] == pytest.approx([gain, gain], abs=0.01)
+    assert [finding.estimate.value for finding in judged.findings] == pytest.approx([gain, gain], abs=0.01)
 
 
 @pytest.mark.parametrize(("search", "verdict"), [(0.01, KEPT), (0.0, NOT_KEPT)])
@@ -163,7 +163,7 @@ def test_h5_counts_pairs(recorded, spread, verdict):
     recorded[CUB] = study(CUB, flat(spread), search=0.002)
     judged = measures.few_pairs_differ(CUB)
     assert judged.verdict == verdict
-    assert page.value("H5", judged.findings[0].found).endswith("of 91")
+    assert page.value("H5", judged.findings[0].estimate).endswith("of 91")
 
 
 def test_h6_compares_one_random_trial_with_the_whole_search(recorded):
@@ -178,7 +178,7 @@ def test_h6_compares_one_random_trial_with_the_whole_search(recorded):
     assert judged.verdict == KEPT
     after_one = trials[early].groupby("method")["value"].mean().std(ddof=1)
     after_all = trials.groupby(["method", "repetition"])["value"].max().groupby("method").mean().std(ddof=1)
-    assert judged.findings[0].found.value == pytest.approx(after_one / after_all)
+    assert judged.findings[0].estimate.value == pytest.approx(after_one / after_all)
     recorded[CUB] = study(CUB, flat(0.3), random=0.001)
     assert measures.tuning_levels(CUB).verdict == NOT_KEPT
 
@@ -220,7 +220,7 @@ def test_a_method_without_a_finished_rerun_is_named(recorded):
     recorded[last] = replace(found, scores=found.scores[found.scores["method"] != "margin"])
     for judged in (measures.order_at_every_depth(CUB), measures.depth_levels(CUB)):
         assert judged.findings[0].what.endswith(", without Margin")
-        assert judged.findings[0].found.n == 7
+        assert judged.findings[0].estimate.n == 7
 
 
 def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
@@ -233,7 +233,7 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     assert 0 < under < 0.1
     ranges, lucky = page.beside_cells([CUB]).loc["H9", "value"]
     seen = float(ranges.split(" and ")[0]) / float(ranges.split(" and ")[1])
-    assert seen == pytest.approx(measures.depth_levels(CUB).findings[0].found.value, rel=0.01)
+    assert seen == pytest.approx(measures.depth_levels(CUB).findings[0].estimate.value, rel=0.01)
     assert lucky == f"{100 * over:.2f} and {100 * under:.2f}"
     found = page.numbers()
     assert (found["H9.cub200_2010.luck"], found["H9.cub200_2010.under"]) == pytest.approx((100 * under, 10), rel=0.2)
@@ -250,7 +250,7 @@ def test_h3_says_how_much_can_be_gained_at_all(recorded):
     base = measures.comparison_of(measures.counted_records(GROCERY), [], "precision_at_1").summary["mean"][
         "contrastive"
     ]
-    assert judged.findings[0].found.attainable[1] == pytest.approx(1 / base - 1)
+    assert judged.findings[0].estimate.attainable[1] == pytest.approx(1 / base - 1)
     assert (
         f"(a perfect score would be {100 * (1 / base - 1):+.1f} %)" in page.hypothesis_cells([judged])["value"].iloc[0]
     )
@@ -303,7 +303,7 @@ def test_the_page_tells_every_verdict(recorded):
     newer = short.loc["H3. Newer losses gain little over those of 2006."]
     assert newer["Expected"].endswith(": at most 5 %")
     gains = next(each for each in judged if (each.hypothesis, each.study) == ("H3", CUB)).findings
-    shown = [page.value("H3", each.found).split(" [")[0] for each in gains]
+    shown = [page.value("H3", each.estimate).split(" [")[0] for each in gains]
     assert newer["CUB-200 (2010)"].split(": ")[1] == ", ".join(shown)
     assert short.loc["H4. Search luck outweighs seed luck.", "Grocery Store"] == "–"
 
@@ -315,7 +315,7 @@ def test_the_numbers_of_the_text_are_those_of_the_findings(recorded):
         expected = [each.hypothesis for each in judged if each.verdict == verdict]
         assert found[f"cub200_2010.{verdict}"] == ", ".join(expected)
         assert found[f"cars196crops.{verdict}"] == ""
-    gain = next(each for each in judged if each.hypothesis == "H3").findings[0].found
+    gain = next(each for each in judged if each.hypothesis == "H3").findings[0].estimate
     assert found["H3.cub200_2010.value"] == pytest.approx(100 * gain.value)
     assert found["H3.cub200_2010.most"] == pytest.approx(100 * gain.attainable[1])
     assert found["H1.cub200_2010.n"] == 12

@@ -96,7 +96,7 @@ class TestWhatIsJudged:
         found = whole.losses_matter_less(CARS)
         assert list(found.without) == FOUR
         assert ", without ArcFace, Margin, NTXent and SoftTriple" in found.findings[0].what
-        assert [each.found.n for each in found.findings] == [4, 4]
+        assert [each.estimate.n for each in found.findings] == [4, 4]
         assert (found.methods, found.reruns) == (4, 2)
         assert set(whole.network_cells([found])["methods, reruns"]) == {"4, 2"}
         networks[EVERYTHING] = only(networks[EVERYTHING], FOUR[:3], reruns=2)
@@ -119,7 +119,7 @@ class TestNewerLosses:
         put(networks, newer(gain))
         found = whole.newer_gain_little_in_networks(CARS)
         assert found.verdict == verdict
-        assert found.findings[0].found.value == pytest.approx(gain, abs=0.005)
+        assert found.findings[0].estimate.value == pytest.approx(gain, abs=0.005)
         assert list(found.beside) == ["over triplet in P@1", "over contrastive in MAP@R", "over triplet in MAP@R"]
         assert list(whole.network_beside_cells([found]).index.get_level_values("what")) == list(found.beside)
 
@@ -129,8 +129,8 @@ class TestNewerLosses:
         found = whole.newer_gain_little_in_networks(CARS)
         wide, seeds = found.findings
         assert (wide.verdict, seeds.verdict, found.verdict) == (OPEN, KEPT, OPEN)
-        assert wide.found.low < seeds.found.low < seeds.found.high < wide.found.high
-        assert wide.found.value == pytest.approx(seeds.found.value)
+        assert wide.estimate.low < seeds.estimate.low < seeds.estimate.high < wide.estimate.high
+        assert wide.estimate.value == pytest.approx(seeds.estimate.value)
 
     def test_seeds_alone_by_hand(self, networks):
         put(networks, newer(0.04))
@@ -139,13 +139,13 @@ class TestNewerLosses:
         means, error = values.mean(axis=1), np.sqrt(values.var(axis=1).mean() / values.shape[1])
         top, base = means.drop(["contrastive", "triplet"]).mean(), means["contrastive"]
         spread = error * np.sqrt(1 / 6 / base**2 + top**2 / base**4)
-        found = whole.newer_gain_little_in_networks(CARS).findings[1].found
+        found = whole.newer_gain_little_in_networks(CARS).findings[1].estimate
         assert found.value == pytest.approx(top / base - 1)
         assert found.half == pytest.approx(spread * 2.0369, rel=1e-3)  # Student's t with 8 x 4 degrees of freedom
 
     def test_what_can_be_told_lies_on_both_sides_of_the_limit(self, networks):
         put(networks, newer(0.04))
-        low, high = whole.newer_gain_little_in_networks(CARS).told
+        low, high = whole.newer_gain_little_in_networks(CARS).limits
         assert low < 0.05 < high
         assert low + high == pytest.approx(0.1)
         cells = whole.network_cells([whole.newer_gain_little_in_networks(CARS)])
@@ -161,11 +161,11 @@ class TestRanges:
         put(networks, flat(spread, EIGHT))
         found = whole.losses_matter_less(CARS)
         assert (found.verdict, found.by_luck) == (verdict, ())
-        assert found.findings[0].found.value == pytest.approx(spread / 0.1, rel=0.06)
+        assert found.findings[0].estimate.value == pytest.approx(spread / 0.1, rel=0.06)
 
     def test_scores_twice_as_high_may_lie_twice_as_far_apart(self, networks):
         put(networks, {name: 2 * value for name, value in flat(0.1, EIGHT).items()})
-        assert whole.losses_matter_less(CARS).findings[0].found.value == pytest.approx(1, rel=0.03)
+        assert whole.losses_matter_less(CARS).findings[0].estimate.value == pytest.approx(1, rel=0.03)
 
     @pytest.mark.parametrize(("everything", "alone"), [(0.0, 0.1), (0.1, 0.0)])
     def test_no_verdict_where_luck_makes_a_range(self, networks, everything, alone):
@@ -233,11 +233,11 @@ class TestRatiosOfRanges:
         found, before = self.put(recorded, flat(0.04, EIGHT), flat(0.1, EIGHT))
         assert (found.hypothesis, found.study, found.by_luck) == ("H9", CARS, ())
         assert found.verdict == before.verdict == KEPT
-        assert found.findings[0].found == before.findings[0].found
+        assert found.findings[0].estimate == before.findings[0].estimate
         assert set(found.without) == set(EIGHT)
         left = [score for name, score in flat(0.1, EIGHT).items() if name != EIGHT[0]]
         over = [score for name, score in flat(0.04, EIGHT).items() if name != EIGHT[0]]
-        assert found.without[EIGHT[0]].found.value == pytest.approx(np.ptp(over) / np.ptp(left), abs=0.05)
+        assert found.without[EIGHT[0]].estimate.value == pytest.approx(np.ptp(over) / np.ptp(left), abs=0.05)
 
     def test_luck_under_the_line_gives_no_verdict_and_changes_none_that_was_preregistered(self, recorded):
         found, before = self.put(recorded, flat(0.1, EIGHT), flat(0.0, EIGHT))
