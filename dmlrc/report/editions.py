@@ -1,6 +1,6 @@
 """Editions: the studies that a book, or a chapter, is made of. What a reader types is read here and nowhere else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -153,8 +153,3 @@ def experiment_of(main: str, experiment: str) -> StudyRecords | None:
     """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
     study = experiments.load_experiment(main, experiment)
     return study and repetitions.whole(study)
-
-
-def run_commands(names: Iterable[str]) -> str:
-    """The commands that make the records of these studies, one a line."""
-    return "\n".join(f"dmlrc study run {name}" for name in names)

@@ -124,7 +124,7 @@ def test_every_sampler_has_its_section_and_its_code():
     assert tuple(samplers.SAMPLERS) == batches.SAMPLERS
     cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
     for name, sampler in samplers.SAMPLERS.items():
-        heading = f"({samplers.anchor(name)})=\n### {sampler.label}"
+        heading = f"(sampler-{name.replace('_', '-')})=\n### {sampler.label}"
         (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
         assert cells[at + 1].source == f'show_sampler("{name}")'
         assert sampler.draws in samplers.sampler_description(name)

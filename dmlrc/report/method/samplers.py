@@ -27,11 +27,6 @@ SAMPLERS = read_notes("samplers.toml", SamplerNote)
 """By their names in `dmlrc.data.batches.SAMPLERS`, in that order."""
 
 
-def anchor(name: str) -> str:
-    """Where the section of a sampler begins."""
-    return f"sampler-{name.replace('_', '-')}"
-
-
 def sampler_description(name: str) -> str:
     """What a sampler draws, who draws so, and where ours differs, as MyST."""
     sampler = SAMPLERS[name]

@@ -144,13 +144,6 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
     return figure
 
 
-def _trial(row: tuple) -> str:
-    """A trial in words: its score and its settings."""
-    values = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in row.params.items()}
-    settings = ", ".join(f"{labels.parameter(name)} {value}" for name, value in values.items())
-    return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
-
-
 def importance_figure(shares: pd.DataFrame) -> Figure:
     """Share of the trials' variance that each hyperparameter explains by itself: a bar a method, largest part first.
 
