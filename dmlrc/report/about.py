@@ -65,7 +65,7 @@ def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
     data, shown = meta["data"], titles.title(records.name)
-    processor, device = (environment(records, name) for name in ("processor", "device"))
+    processor, device = (environments(records, name) for name in ("processor", "device"))
     if meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES:  # several would have one title
         shown += f": {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
     return {
@@ -75,7 +75,7 @@ def row(records: StudyRecords) -> dict[str, str]:
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
         "budget": _budget(records),
         "seed": str(meta["seed"]),
-        "commit": environment(records, "commit"),
+        "commit": environments(records, "commit"),
         "begun": meta["created"][:10],
         "machine": f"{processor}, {labels.plural(where['cores'], 'core')}, {device}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
@@ -84,11 +84,11 @@ def row(records: StudyRecords) -> dict[str, str]:
 
 def packages(records: StudyRecords) -> dict[str, str]:
     """The versions of the packages that made a study: of torch all of them, of the others those of its beginning."""
-    versions = records.meta["environment"]["packages"] | {"torch": environment(records, "torch")}
+    versions = records.meta["environment"]["packages"] | {"torch": environments(records, "torch")}
     return {name: version for name, version in versions.items() if version}
 
 
-def environment(records: StudyRecords, column: str) -> str:
+def environments(records: StudyRecords, column: str) -> str:
     """The commits, processors, devices or versions of torch that made the records of a study.
 
     Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
