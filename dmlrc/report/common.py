@@ -235,7 +235,7 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 
 
 def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "") -> None:
-    """Publish the figure of a section's claims under a name; nothing where none has a number. folded: of `figure`."""
+    """Publish the figure of a section's claims under a name; nothing where none has a number. folded: as there."""
     of_section = claims.of_section(section)
     own = {claim.id for claim in of_section}
     judged = {

@@ -26,7 +26,7 @@ TRUNK_STYLES = {
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
     """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
-    table: `claims`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
+    table: of `page`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
     what was measured has a red one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]

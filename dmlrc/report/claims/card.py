@@ -35,7 +35,7 @@ OF_FEHERVARI = {
     "Cars196 (BN-Inception)": "fehervari-t3",
     "SOP (BN-Inception)": "fehervari-t4",
 }
-"""Their tables, as `fehervari.places` names them -> the exhibit."""
+"""Their tables, as `fehervari.by_table` names them -> the exhibit."""
 
 
 def outcome(given: Counter) -> str:

@@ -90,7 +90,7 @@ def same_models(records: StudyRecords, *, row: str, settings: Sequence[str]) -> 
 
 
 def relative_range(records: StudyRecords, *, metric: str, setting: str, rows: Sequence[str] = ()) -> Estimate:
-    """`spread` of rows (default all) as a share of their mean, whose own error is much smaller and not counted."""
+    """Range of the means of rows (default all) as a share of their mean, whose own error is smaller and not counted."""
     table = measures.wide(records, metric, setting)
     table = measures.finished_rows(table[table.columns.intersection(rows)] if rows else table, least=3)
     return measures.range_of_means(table).divided_by(float(table.mean().mean()))

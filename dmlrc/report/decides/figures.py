@@ -147,7 +147,7 @@ def tuning_figure(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> F
 
 
 def validation(title: str, both: pd.DataFrame) -> Figure:
-    """Test MAP@R of each repetition against the validation MAP@R of its best trial. both: `validation_and_test`.
+    """Test MAP@R of each repetition against the validation MAP@R of its best trial. both: `scores_of_searches`.
 
     Named: what validation would choose, and what tests best.
     """

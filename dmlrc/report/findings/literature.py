@@ -70,7 +70,7 @@ def supcon(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
 
 
 def same_losses() -> pd.DataFrame:
-    """Losses that are older ones, on one random batch in float64, a row a pair: `change` from the first to the second.
+    """Losses that are older ones, on one random batch in float64, a row a pair: their `loss_change`.
 
     The last row is no identity: with four images a class the other positives stay in SupCon's denominator.
     """

@@ -120,7 +120,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
 
 
 def trial_values(values: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> `trials`.
+    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> its trials.
 
     The methods stand in one order in all of them, that of their best trials.
     """

@@ -121,7 +121,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
 
 
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
-    """The dots and diamonds of a study. frame: its rows of `effects`."""
+    """The dots and diamonds of a study. frame: its rows of `factor_effects`."""
     factors = list(FACTORS)
     for row in frame.itertuples():
         at, colour = (100 * row.effect, factors.index(row.factor) + 0.12), style.method_style(row.row).colour

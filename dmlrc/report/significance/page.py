@@ -97,9 +97,9 @@ def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecor
 
 
 def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`over_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
+    """`scores_on_other_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
 
-    Italic: it may be the best on other classes, see `over_classes`.
+    Italic: it may be the best on other classes, see `scores_on_other_classes`.
     """
     classes = measures.scores_on_other_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
