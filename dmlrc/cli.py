@@ -257,7 +257,7 @@ def list_methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     from dmlrc.report import console
 
-    _print_lines(console.methods())
+    _print_lines(console.method_lines())
 
 
 @app.command()
@@ -293,7 +293,7 @@ def photos(
     from dmlrc.report.photos import answer
 
     _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
-    typer.echo(f"open {page.write(chosen)}")
+    typer.echo(f"open {page.write_page(chosen)}")
 
 
 @app.command()
@@ -313,9 +313,9 @@ def power(
     from dmlrc.report import planning
 
     design, cost = planning.asked(study, search_sd, seed_sd, methods)
-    _print_lines(planning.lines(design, difference, cost))
+    _print_lines(planning.planning_lines(design, difference, cost))
     if plot:
-        planning.draw(design, difference, plot)
+        planning.save_curve(design, difference, plot)
         typer.echo(f"open {plot}")
 
 
@@ -350,7 +350,7 @@ def book(
 
     with _interruptible():
         shown = {"train": editions.trained(name), "yours": editions.yours(name)}
-        page = bookmaking.build(editions.chapters(name), workers, **shown)
+        page = bookmaking.build(editions.chapter_studies(name), workers, **shown)
     typer.echo(f"open {page}")
 
 
@@ -405,10 +405,10 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     from dmlrc.report.compare import page
 
     recorded = comparison.load_comparison(chosen, methods)
-    target = page.write(
+    target = page.write_comparison(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )
-    sentences, without = page.sentences(recorded, methods)
+    sentences, without = page.verdict_lines(recorded, methods)
     _print_lines(sentences)
     typer.echo(f"open {target}")
     if submit and not without:

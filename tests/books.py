@@ -43,7 +43,7 @@ accuracy = tables.accuracy(edition[1])
 cells, marks = page.results(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
 publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
 told = labels.prose({ROW!r}) + " stands where its numbers are, beside all other methods of this made-up study."
-publish.figure("own-figure", figures.results({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
+publish.figure("own-figure", figures.result_figures({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
 publish.text(labels.prose({ROW!r}))
 """
 
@@ -73,7 +73,7 @@ class Book:
 def of(name: str, factory: pytest.TempPathFactory) -> Book:
     """The book of made-up studies, or that of those whose records are committed."""
     if name not in _known:
-        shown = STUDIES if name == MADE else ",".join(editions.names("published"))
+        shown = STUDIES if name == MADE else ",".join(editions.study_names("published"))
         home = checkout(factory.mktemp("home"))
         with pytest.MonkeyPatch.context() as patch, golden.judging_once():
             patch.setenv("DMLRC_HOME", str(home))
@@ -83,7 +83,9 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             patch.setattr(importances, "TREES", 8)  # of 64, which the tests of tables and figures have
             if name == MADE:
                 patch.setattr(statistics, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
-                patch.setattr(toy.train, "__defaults__", (0, 2))  # steps, of 200, whose numbers test_roth.py looks at
+                patch.setattr(
+                    toy.train_toy, "__defaults__", (0, 2)
+                )  # steps, of 200, whose numbers test_roth.py looks at
                 copy_measurements(home)
                 write_made_studies()
             else:
@@ -111,19 +113,19 @@ def _chapters(shown: str, home: Path) -> dict[str, str]:
     """Write every chapter with its outputs; return what they have of the files of `GOLDEN`."""
     found: dict[str, str] = {}
     for page in build.chapters():
-        with golden.recorded(GOLDEN, shown=True) as files, pytest.MonkeyPatch.context() as patch:
+        with golden.collected_files(GOLDEN, shown=True) as files, pytest.MonkeyPatch.context() as patch:
             if shown == STUDIES and Path(page.name).stem not in LOOKED_AT:
-                patch.setattr(svg, "drawn", drawn_without_a_file)
+                patch.setattr(svg, "to_svg", drawn_without_a_file)
             notebook = finished(page, shown)
         nbformat.write(notebook, home / "book" / "chapters" / page.name)
         found |= files
     if shown != STUDIES:
-        found |= golden.verdicts("published")
+        found |= golden.verdict_files("published")
     return found
 
 
 def drawn_without_a_file(figure: Figure, salt: str) -> str:
-    """In the place of `svg.drawn` where nobody looks at the picture: it fails where that does, in half of the time."""
+    """In the place of `svg.to_svg` where nobody looks at the picture: it fails where that does, in half of the time."""
     figure.draw_without_rendering()
     return '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"></svg>'
 

@@ -207,7 +207,7 @@ def test_without_the_study_there_is_nothing_to_stand_beside():
 def test_the_workflow_checks_what_was_submitted(file, monkeypatch, call):
     """From the file of a loss to the table, by the commands that the workflow of pull requests runs."""
     monkeypatch.setattr("dmlrc.preflight.check_method", lambda *_: [])
-    monkeypatch.setattr("dmlrc.report.compare.page.write", lambda *_: "page")
+    monkeypatch.setattr("dmlrc.report.compare.page.write_comparison", lambda *_: "page")
     code, _, error = call("compare", str(file), "--study", BASE.name, "--trials", "2", "--submit")
     assert (code, "--submit takes a file with one loss" in error) == (2, True)
     code, output, error = call("compare", str(file), "--study", BASE.name, "--submit")

@@ -31,12 +31,12 @@ def exported(factory, only):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(ROOT))
         patch.setenv("DMLRC_RUNS", str(factory.mktemp("runs")))
-        return golden.export(only=only)
+        return golden.export_book(only=only)
 
 
 @pytest.mark.parametrize("path", OLD)
 def test_what_the_book_shows_is_what_it_was(path, new):
-    found = golden.differences({path: OLD[path]}, {path: new[path]} if path in new else {})
+    found = golden.changed_cells({path: OLD[path]}, {path: new[path]} if path in new else {})
     assert not found, "\n".join(["accept it with `make golden` if it is wanted:", *found])
 
 
@@ -62,7 +62,7 @@ def figure(xs=(1.0, 2.0), ys=(3.0, 4.0), label="SNR", names=("a", "b"), colour="
     axis.set_xlabel("rank")
     axis.legend()
     plt.close(drawing)
-    return golden.drawn(drawing)
+    return golden.figure_data(drawing)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def figure(xs=(1.0, 2.0), ys=(3.0, 4.0), label="SNR", names=("a", "b"), colour="
     ],
 )
 def test_a_changed_figure_is_seen(changed, seen):
-    found = golden.differences({"figures/f.json": figure()}, {"figures/f.json": figure(**changed)})
+    found = golden.changed_cells({"figures/f.json": figure()}, {"figures/f.json": figure(**changed)})
     assert any(seen in line for line in found), found
-    assert not golden.differences({"figures/f.json": figure()}, {"figures/f.json": figure()})
+    assert not golden.changed_cells({"figures/f.json": figure()}, {"figures/f.json": figure()})
 
 
 def test_the_data_of_a_figure_do_not_know_its_size_or_letters():
@@ -111,8 +111,8 @@ def test_of_a_chapter_the_cells_run_that_a_table_needs():
 
 def test_rows_in_another_order_are_a_difference():
     old, new = ({"t.csv": f",P@1\n{rows}\n"} for rows in ("a,1\nb,2", "b,2\na,1"))
-    assert golden.differences(old, new) == ["t.csv: rows or columns stand in another order"]
+    assert golden.changed_cells(old, new) == ["t.csv: rows or columns stand in another order"]
 
 
 def test_a_file_that_is_gone_is_a_difference():
-    assert golden.differences({"t.csv": ",P@1\n"}, {"u.csv": ",P@1\n"}) == ["t.csv: gone", "u.csv: new"]
+    assert golden.changed_cells({"t.csv": ",P@1\n"}, {"u.csv": ",P@1\n"}) == ["t.csv: gone", "u.csv: new"]

@@ -7,7 +7,7 @@ from factories import write_fake_study
 
 from dmlrc import names, paths, records, studies
 from dmlrc.report import editions
-from dmlrc.report.results_list import text
+from dmlrc.report.results_list import list_markdown
 
 FORMER, NOW = "cub200-2010-frozen-oi2021-order10", "cub200-2010-frozen/oi2021/order-10"
 ROOT = Path(__file__).parents[1]
@@ -32,7 +32,7 @@ def test_a_former_name_is_found_and_said_once(capsys):
 
 
 def test_in_an_edition_in_records_and_in_studies_toml(home, capsys):
-    assert editions.names(f"grocery-quick,{FORMER}") == ["grocery-quick", NOW]
+    assert editions.study_names(f"grocery-quick,{FORMER}") == ["grocery-quick", NOW]
     write_fake_study(study=NOW)
     assert records.load(FORMER).name == NOW
     (home / "studies.toml").write_text('[mine]\nlike = "cub200-2010-last-block"\ntrials = 2\n')
@@ -82,5 +82,5 @@ def test_what_an_export_that_was_killed_leaves_is_read_as_before(home):
 
 def test_the_list_of_what_is_committed_is_true(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: ROOT / "results")
-    assert (ROOT / "results" / "README.md").read_text(encoding="utf-8") == text()
+    assert (ROOT / "results" / "README.md").read_text(encoding="utf-8") == list_markdown()
     assert len(list((ROOT / "results").iterdir())) <= 20

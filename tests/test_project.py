@@ -100,7 +100,7 @@ def test_notebooks_are_committed_without_outputs():
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         assert not any(cell.outputs or cell.execution_count for cell in code), path.name
         assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1, path.name
-        assert "parameters.check()" in code[1].source, path.name  # before anything is computed
+        assert "parameters.check_parameters()" in code[1].source, path.name  # before anything is computed
 
 
 def test_chapters_are_numbered_without_a_gap_and_all_in_the_table_of_contents(monkeypatch):

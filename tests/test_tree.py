@@ -30,7 +30,7 @@ def test_the_root_holds_what_is_read_first():
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
 
 
-@pytest.mark.parametrize(("part", "most"), [("library", 16_920 + SECTIONS), ("report", 18_690)])
+@pytest.mark.parametrize(("part", "most"), [("library", 16_920 + SECTIONS), ("report", 18_677)])
 def test_a_budget_of_lines_holds(part, most):
     """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""
     of_report = [path for path in FILES if "report" in path.relative_to(PACKAGE).parts]
@@ -83,10 +83,7 @@ def named(tree):
 
 
 def test_names_are_nouns():
-    """The report's have some left: they go with the files that are next rewritten there."""
-    of_library = {path: tree for path, tree in TREES.items() if path.parts[0] != "report"}
-    bad = {f"{path}: {name}" for path, tree in of_library.items() for name in PARTICIPLES & set(named(tree))}
-    assert bad == set()
+    assert {f"{path}: {name}" for path, tree in TREES.items() for name in PARTICIPLES & set(named(tree))} == set()
 
 
 PROMISED = {"names": 4, "load": 3}
@@ -94,13 +91,12 @@ PROMISED = {"names": 4, "load": 3}
 
 
 def test_a_public_name_is_one_thing():
-    """Of the library; of a report's function `numbers` each chapter has one."""
+    """But for the function `numbers`, of which each chapter has one."""
     public = [
         node.name
-        for path, tree in TREES.items()
-        if path.parts[0] != "report"
+        for tree in TREES.values()
         for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and node.name != "numbers"
     ]
     assert {name: count for name, count in Counter(public).items() if count > 1} == PROMISED
 

@@ -26,7 +26,7 @@ EVERYTHING = ("00_introduction", "17_report_card", "08_what_moves_a_score", "19_
 """The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
 
 
-def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def study_table(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """What a chapter's numbers were made of: a row a study or experiment that is recorded, under the study's slug.
 
     Of the chapters in `EVERYTHING`, the methods tables and grids alone.
@@ -35,8 +35,8 @@ def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
-def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
-    """The studies that `runs` has a row of, and the experiments that it has none of because they were not run."""
+def shown_studies(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
+    """The studies that `study_table` has a row of, and the experiments without one because they were not run."""
     around = (study for main in edition for study in experiments.experiments_around(main.name).values())
     of_paper = [study.name for study in around if _belongs(study, chapter)]
     return [*(records.name for records in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
@@ -65,6 +65,7 @@ def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
     data, shown = meta["data"], titles.title(records.name)
+    processor, device = (environments(records, name) for name in ("processor", "device"))
     if meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES:  # several would have one title
         shown += f": {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
     return {
@@ -74,20 +75,20 @@ def row(records: StudyRecords) -> dict[str, str]:
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
         "budget": _budget(records),
         "seed": str(meta["seed"]),
-        "commit": made(records, "commit"),
+        "commit": environments(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
+        "machine": f"{processor}, {labels.plural(where['cores'], 'core')}, {device}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
 
 def packages(records: StudyRecords) -> dict[str, str]:
     """The versions of the packages that made a study: of torch all of them, of the others those of its beginning."""
-    versions = records.meta["environment"]["packages"] | {"torch": made(records, "torch")}
+    versions = records.meta["environment"]["packages"] | {"torch": environments(records, "torch")}
     return {name: version for name, version in versions.items() if version}
 
 
-def made(records: StudyRecords, column: str) -> str:
+def environments(records: StudyRecords, column: str) -> str:
     """The commits, processors, devices or versions of torch that made the records of a study.
 
     Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
@@ -132,13 +133,13 @@ def bibtex(chapter: str = "") -> str:
 def _budget(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     folds = records.meta["protocol"]["folds"]
-    search, runs = "no search", f"{labels.counted(budget['reruns'], 'run')} a row"
+    search, runs = "no search", f"{labels.plural(budget['reruns'], 'run')} a row"
     if budget["trials"]:
-        search = f"{searches} search{'es' * (searches > 1)} of {labels.counted(budget['trials'], 'trial')}"
+        search = f"{searches} search{'es' * (searches > 1)} of {labels.plural(budget['trials'], 'trial')}"
         most = records.trials["proposals"].max() if len(records.trials) else 1
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
-        runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
-    return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
+        runs = f"{labels.plural(budget['reruns'], 'rerun')} each"
+    return f"{budget['name']}: {search}, {runs}, {labels.plural(folds, 'fold') if folds else 'no folds'}"
 
 
 def _aside(text: str) -> str:
@@ -162,7 +163,7 @@ def apart(records: StudyRecords) -> dict[str, str]:
     usual = pd.Series([given["batch_size"] for given in own.values()], dtype=int).mode()
     protocol = records.meta["protocol"] | dict(zip(["batch_size"], usual, strict=False))
     changes = records.meta.get("changes", {})
-    told = {
+    texts = {
         method: ", ".join(
             f"{labels.SETTING_LABELS.get(name, name)} {labels.setting(name, value)}"
             for name, value in {**own.get(method, {}), **changes.get(method, {})}.items()
@@ -170,4 +171,4 @@ def apart(records: StudyRecords) -> dict[str, str]:
         )
         for method in {**own, **changes}
     }
-    return {method: words for method, words in told.items() if words}
+    return {method: words for method, words in texts.items() if words}

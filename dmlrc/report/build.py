@@ -43,7 +43,7 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     _require_clone()
     errors.require("book", "a book")
     if train:
-        missing.train(train, missing.ALL, workers)
+        missing.run_missing(train, missing.ALL, workers)
     with _alone():
         execute({"studies": ",".join(names)}, workers, yours)
         return pages()
@@ -96,7 +96,7 @@ def chapters() -> list[Page]:
     return [
         *(Page(path, path.name) for path in sorted(folder.glob("[0-9]*.ipynb"))),
         *(
-            Page(folder / "method.ipynb", f"{notes.page(name)}.ipynb", {"method": name}, notes.heading(method))
+            Page(folder / "method.ipynb", f"{notes.page_name(name)}.ipynb", {"method": name}, notes.heading(method))
             for name, method in notes.SHOWN.items()
         ),
     ]

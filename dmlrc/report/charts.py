@@ -67,7 +67,7 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
         mark(axis, row.value, row.place, row.tip, **look)
 
 
-def of_methods(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float) -> Figure:
+def method_dots(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float) -> Figure:
     """A `forest` of methods, the first on top. handles: for the legend, behind the families. look: of `forest`."""
     names = list(rows.index)
     figure, axis = panel(1.2 + 0.2 * len(rows), title)
@@ -87,7 +87,7 @@ def years(axis: Axes, frame: pd.DataFrame, methods: Methods = METHODS, hollow: b
         mark(axis, row.year, 100 * row.value, f"{tip}: {100 * row.value:.1f} %", look.marker, **marks)
 
 
-def curves(
+def draw_lines(
     axis: Axes,
     lines: pd.DataFrame,
     tips: Mapping[str, str] = MappingProxyType({}),

@@ -22,14 +22,14 @@ AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 """What its searches looked for."""
 
 
-def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """How far every method is behind the best of a table in concatenated MAP@R, and whether it ties with it.
 
     Ours, then the three published tables. Rows: method, table (a study, or a data set of the Reality Check), ours,
     behind (a fraction), tied. The untrained trunk is left out.
     """
-    frames = {each.name: tables.accuracy(each) for each in edition}
-    paper = dict(list(published.results().groupby("dataset")))
+    frames = {study.name: tables.accuracy(study) for study in edition}
+    paper = dict(list(published.musgrave_results().groupby("dataset")))
     frames |= {name: paper[name] for name in published.DATASETS}
     rows = []
     for name, frame in frames.items():
@@ -40,12 +40,12 @@ def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied"]]
 
 
-def place_cells(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`places` as cells, points behind the best, and their marks; most ties first, then the least behind."""
-    behind, tied = (found.pivot(index="method", columns="table", values=each) for each in ("behind", "tied"))
+def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind."""
+    behind, tied = (distances.pivot(index="method", columns="table", values=column) for column in ("behind", "tied"))
     order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)})
     order = order.sort_values(["ties", "behind"])
-    columns = list(dict.fromkeys(found["table"]))
+    columns = list(dict.fromkeys(distances["table"]))
     behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
     heads = [f"{name}, published" if name in published.DATASETS else titles.title(name) for name in columns]
     index = [labels.method_label(name) for name in behind.index]
@@ -54,16 +54,16 @@ def place_cells(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return cells.set_axis(heads, axis=1).set_axis(index), marks.set_axis(heads, axis=1).set_axis(index)
 
 
-def never_behind(found: pd.DataFrame, ours: bool = False) -> list[str]:
+def never_behind(distances: pd.DataFrame, ours: bool = False) -> list[str]:
     """The methods that tie with the best in every table, or in every one of ours."""
-    counted = found[found["ours"]] if ours else found
+    counted = distances[distances["ours"]] if ours else distances
     ties = counted[counted["tied"]].groupby("method")["table"].nunique()
     return sorted(ties.index[ties == counted["table"].nunique()])
 
 
-def places_figure(found: pd.DataFrame) -> Figure:
+def places_figure(distances: pd.DataFrame) -> Figure:
     """A row a method, a column a table: the distance behind the best as a dot, filled where the two tie."""
-    cells, marks = place_cells(found)
+    cells, marks = place_cells(distances)
     figure, axis = charts.panel(0.3 * len(cells) + 1)
     for column, head in enumerate(cells.columns):
         for row, method in enumerate(cells.index):
@@ -95,9 +95,9 @@ def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have (shares of
     the best, validation MAP@R), and test: the SD of test MAP@R between its searches, a share of the mean, NaN for one.
     """
-    longer = filter(None, (editions.experiment_of(each.name, LONGER) for each in edition))
-    long_enough = (each for each in (*edition, *longer) if each.trials["trial"].max() + 1 >= TRIALS[0])
-    parts = [_trials_paid(each) for each in long_enough]
+    longer = filter(None, (editions.experiment_of(study.name, LONGER) for study in edition))
+    long_enough = (study for study in (*edition, *longer) if study.trials["trial"].max() + 1 >= TRIALS[0])
+    parts = [_trials_paid(study) for study in long_enough]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["study", "method"])
 
 
@@ -106,34 +106,34 @@ def _trials_paid(records: StudyRecords) -> pd.DataFrame:
     top = best.max(axis=1).groupby("method").max()
     short = 1 - best[[count for count in TRIALS if count in best]].dropna().div(top, level="method", axis=0)
     searches = significance.of_searches(significance.scores(records)).unstack()
-    found = short.groupby("method").mean().assign(test=searches.std(axis=1) / searches.mean(axis=1))
+    table = short.groupby("method").mean().assign(test=searches.std(axis=1) / searches.mean(axis=1))
     searched = records.trials.groupby("method")["params"].first().map(len)
-    return found.assign(hyperparameters=searched, study=records.name).reset_index()
+    return table.assign(hyperparameters=searched, study=records.name).reset_index()
 
 
-def trials_paid_cells(found: pd.DataFrame) -> pd.DataFrame:
+def trials_paid_cells(paid: pd.DataFrame) -> pd.DataFrame:
     """The means of `trials_paid` as cells, in percent: a row a number of hyperparameters, of each kind of study."""
-    grouped = _by_number(found)
-    counts = [count for count in TRIALS if count in found]
+    grouped = _by_number(paid)
+    counts = [count for count in TRIALS if count in paid]
     heads = {count: f"{count} trials" for count in counts} | {"test": "between searches, test"}
     cells = (100 * grouped[list(heads)]).map("{:.1f}".format).replace("nan", "–").rename(columns=heads)
     cells.insert(0, "losses", grouped["losses"].astype(str))
     return cells.rename_axis(["Searched", "hyperparameters"])
 
 
-def _by_number(found: pd.DataFrame) -> pd.DataFrame:
+def _by_number(paid: pd.DataFrame) -> pd.DataFrame:
     """The means of `trials_paid` over losses and data sets: a row a kind of study and number of hyperparameters."""
-    longer = found["study"].str.endswith(f"/{LONGER}").map({True: WITH_RATE, False: AT_SHARED_RATE})
-    groups = found.groupby([longer.rename("searched"), "hyperparameters"])
-    return groups[[count for count in (*TRIALS, "test") if count in found]].mean().assign(losses=groups.size())
+    longer = paid["study"].str.endswith(f"/{LONGER}").map({True: WITH_RATE, False: AT_SHARED_RATE})
+    groups = paid.groupby([longer.rename("searched"), "hyperparameters"])
+    return groups[[count for count in (*TRIALS, "test") if count in paid]].mean().assign(losses=groups.size())
 
 
-def trials_figure(found: pd.DataFrame) -> list[Figure]:
+def trials_figure(paid: pd.DataFrame) -> list[Figure]:
     """A line a number of hyperparameters: the distance from the best of all searches against the number of trials.
 
     Hollow, at the right end: how far the test scores of searches scatter. A panel a kind of study.
     """
-    grouped = _by_number(found)
+    grouped = _by_number(paid)
     return [_trials_figure(title, part.droplevel(0)) for title, part in grouped.groupby(level=0, sort=False)]
 
 
@@ -142,7 +142,7 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
     counts = [count for count in TRIALS if count in means and means[count].notna().any()]
     looks = {}
     for place, (number, row) in enumerate(means.iterrows()):
-        text, colour = labels.counted(number, "hyperparameter"), colormaps["viridis"](place / len(means))
+        text, colour = labels.plural(number, "hyperparameter"), colormaps["viridis"](place / len(means))
         look = {"color": colour, "marker": "os^vPX"[place % 6], "markersize": 5, "linewidth": 1.5}
         charts.mark(axis, range(len(counts)), 100 * row[counts], text, **look)
         hollow = look | {"linestyle": "", "markerfacecolor": "none"}
@@ -156,15 +156,15 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
-    found = places(edition)
-    scales = [_best(each, "cosface", "scale") for each in edition]
-    told: dict[str, float | str] = {
-        **prose.span("base", [_best(each, "multi_similarity", "base") for each in edition]),
-        "never_behind_ours": ", ".join(never_behind(found, ours=True)),
-        "never_behind": ", ".join(never_behind(found)),
+    distances = distances_behind(edition)
+    scales = [_best(study, "cosface", "scale") for study in edition]
+    named: dict[str, float | str] = {
+        **prose.span("base", [_best(study, "multi_similarity", "base") for study in edition]),
+        "never_behind_ours": ", ".join(never_behind(distances, ours=True)),
+        "never_behind": ", ".join(never_behind(distances)),
         "cosface.scales": max(scales) / min(scales),
     }
-    return told | _of_trials(trials_paid(edition)) | prose.of_each(edition, _of_study)
+    return named | _of_trials(trials_paid(edition)) | prose.of_each(edition, _of_study)
 
 
 def _of_study(study: StudyRecords) -> dict[str, float]:
@@ -183,17 +183,17 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
     }
 
 
-def _of_trials(found: pd.DataFrame) -> dict[str, float]:
+def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
     """Percent, over the numbers of hyperparameters at the shared rate.
 
     ten, twentyfive: the distance from the best after so many trials. later: what the trials after the 25th add;
     later_less_test: the most by which that exceeds what the test scores of two searches scatter by.
     """
-    means = 100 * _by_number(found).loc[AT_SHARED_RATE]
+    means = 100 * _by_number(paid).loc[AT_SHARED_RATE]
     later = means[25] - means[50]
-    told = {"ten.one": means.loc[1, 10], "later_less_test": float((later - means["test"]).max())}
+    named = {"ten.one": means.loc[1, 10], "later_less_test": float((later - means["test"]).max())}
     several = means[means.index > 1]
-    return told | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
+    return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 
 
 def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
@@ -205,8 +205,8 @@ def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
 def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:
     """The setting with the highest validation score of these methods in each study: a row a hyperparameter."""
     keys = ["method", "hyperparameter"]
-    found = {titles.title(each.name): tables.best_hyperparameters(each).set_index(keys)["value"] for each in edition}
-    table = pd.DataFrame(found)
-    table = table.loc[[each for each in methods if each in table.index.get_level_values(0)]]
+    best = {titles.title(study.name): tables.best_hyperparameters(study).set_index(keys)["value"] for study in edition}
+    table = pd.DataFrame(best)
+    table = table.loc[[method for method in methods if method in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: f"{value:.3g}")

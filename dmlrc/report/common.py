@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, power, publish, starts, statistics, tables
-from dmlrc.report.claims.figures import forest as draw_forest
+from dmlrc.report.claims.figures import claims_figures as draw_forest
 from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
@@ -35,27 +35,27 @@ def present(by_study: ByStudy) -> dict[str, StudyRecords]:
 # Numbers over the seeds
 
 
-def seeds(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
+def seed_scores(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
     """Every test score, or those of a metric and setting: method, row, value, rerun, setting, metric, score (fraction).
 
     row, value: of a sweep's method, see `dmlrc.methods.Method`; value is "" elsewhere. Scores that are not finite (rho
     of a collapsed embedding) are left out.
     """
-    scores = records.scores.assign(level=levels(records)).rename(columns={"value": "score", "level": "value"})
+    scores = records.scores.assign(level=score_levels(records)).rename(columns={"value": "score", "level": "value"})
     for name, wanted in {"metric": metric, "setting": setting}.items():
         if wanted:
             scores = scores[scores[name] == wanted]
     return scores[np.isfinite(scores["score"])].fillna({"value": ""})
 
 
-def levels(records: StudyRecords) -> pd.Series:
+def score_levels(records: StudyRecords) -> pd.Series:
     """The level of each row of `records.scores`, that of whole images by the pixels that they have in this study."""
     return records.scores["level"].replace({WHOLE_IMAGES: f"{records.meta['protocol']['crop_size']}px"})
 
 
 def over_seeds(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
-    """`seeds` over the reruns: method, row, value, setting, metric, mean, ci95 (half of Student's 95 % interval), n."""
-    groups = seeds(records, metric, setting).groupby(["method", "row", "value", "setting", "metric"], sort=False)
+    """`seed_scores` over the reruns: method, row, value, setting, metric, mean, ci95 (half a Student interval), n."""
+    groups = seed_scores(records, metric, setting).groupby(["method", "row", "value", "setting", "metric"], sort=False)
     return of_groups(groups["score"]).reset_index()
 
 
@@ -68,7 +68,7 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     return points[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
 
 
-def state(records: StudyRecords | None, method: str) -> str:
+def absence(records: StudyRecords | None, method: str) -> str:
     """Why a method has no scores, as printed: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
     if records is not None and (records.scores["method"] == method).any():
         return ""
@@ -77,13 +77,13 @@ def state(records: StudyRecords | None, method: str) -> str:
     return next((reason for reason in tables.NO_RESULT if reason in states), "unfinished" if states else "not run")
 
 
-def settings(records: StudyRecords, method: str) -> dict:
+def protocol_of(records: StudyRecords, method: str) -> dict:
     """The protocol as a method of these records ran under it."""
     return {**records.meta["protocol"], **records.meta.get("changes", {}).get(method, {})}
 
 
 def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
-    """Difference of the means of two methods in `seeds` of one metric, by Welch over their reruns: no pairs."""
+    """Difference of the means of two methods in `seed_scores` of one metric, by Welch over their reruns: no pairs."""
     one, other = (scores["score"][scores["method"] == name] for name in (first, second))
     return statistics.welch(one, other, "reruns")
 
@@ -93,7 +93,7 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
     The least-squares slope over log2 of the number, for each rerun with several; then over the reruns.
     """
-    scores = seeds(records, R1, "separated")
+    scores = seed_scores(records, R1, "separated")
     scores = scores[scores["value"] != ""]
     slopes = [
         (row, statistics.slope(np.log2(part["level_number"]), part["score"]).value)
@@ -111,7 +111,7 @@ class Ranks(NamedTuple):
     of: int
 
 
-def ranks(rows: pd.DataFrame, name: str) -> Ranks:
+def ranks_of(rows: pd.DataFrame, name: str) -> Ranks:
     """The ranks of a name among these rows: mean, ci95 and n, as `over_seeds`."""
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
     return Ranks(*placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum())
@@ -138,7 +138,7 @@ def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.
     return frame.assign(column=heads)
 
 
-def beside(published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
+def with_ours(published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """A paper's printed numbers and those of every study over its seeds, told apart by `source`: what a CSV has."""
     theirs = published.assign(source=PAPER).rename(columns={"value": "mean"})
     return pd.concat([theirs, ours(by_study, rows).drop(columns="column")], ignore_index=True).set_index("source")
@@ -149,12 +149,12 @@ def under(frame: pd.DataFrame, *heading: str) -> pd.DataFrame:
     return frame.assign(column=[heading if len(heading) > 1 else heading[0]] * len(frame))
 
 
-def trunk(records: StudyRecords) -> pd.DataFrame:
+def trunk_row(records: StudyRecords) -> pd.DataFrame:
     """R@1 of the untrained trunk as a row, without an interval."""
     return pd.DataFrame({"method": [PRETRAINED], "mean": starts.of_trunk(records), "n": 1})
 
 
-def compared(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
+def with_ranks(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
     """Rows as `results_table` takes them: ranks and ties of ours by the luck of seeds, of a paper the highest alone.
 
     frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
@@ -187,14 +187,14 @@ def paper_first(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(row=pd.Categorical(scores["row"], rows))
 
 
-def lost(records: StudyRecords) -> pd.DataFrame:
-    """The methods without any score, as rows of `results_table`: method, mean (NaN) and text, their `state`."""
+def empty_rows(records: StudyRecords) -> pd.DataFrame:
+    """The methods without any score, as rows of `results_table`: method, mean (NaN), text (the `absence`)."""
     methods = records.reruns["method"].unique()
-    states = {method: text for method in methods if (text := state(records, method))}
+    states = {method: text for method in methods if (text := absence(records, method))}
     return pd.DataFrame({"method": list(states), "mean": math.nan, "text": list(states.values())})
 
 
-def table(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:
+def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:
     """Publish `results_table` of scores, in percent with a digit; of none, that nothing was run. given: as there."""
     if scores.empty:
         return publish.table(name, NOT_RUN, caption)
@@ -202,7 +202,7 @@ def table(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[s
     publish.table(name, cells, caption, marks=marks, **given)
 
 
-def figure(
+def show_figures(
     name: str, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], *texts: str, folded: str = ""
 ) -> None:
     """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
@@ -238,12 +238,12 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 
 
 def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "") -> None:
-    """Publish the figure of a section's claims under a name; nothing where none has a number. folded: of `figure`."""
+    """Publish the figure of a section's claims under a name; nothing where none has a number. folded: as there."""
     of_section = claims.of_section(section)
     own = {claim.id for claim in of_section}
     judged = {
         study: {name: verdict for name, verdict in verdicts.items() if name in own}
-        for study, verdicts in claims.judged(studies, section).items()
+        for study, verdicts in claims.judge_all(studies, section).items()
     }
     if drawings := draw_forest({study: verdicts for study, verdicts in judged.items() if verdicts}, of_section):
         publish.figure(

@@ -91,7 +91,7 @@ def comparisons() -> list[str]:
     return [*columns(rows, right=(2, 3)), "", hint]
 
 
-def methods() -> list[str]:
+def method_lines() -> list[str]:
     """Every method of the five papers; what does not fit on its line goes on below the last heading."""
     rows = [("paper", "method", "year", "kind", "batch")]
     last = ["searched, or settings"]

@@ -118,21 +118,21 @@ class Depth:
 
 def depths(series: Series) -> list[Depth]:
     """The depths of a series that are complete, from the shallowest."""
-    found = {label: whole.complete(name) for label, name in series.studies.items()}
-    return [_depth(label, each, hypotheses.lenders(series.data)) for label, each in found.items() if each]
+    complete = {label: whole.complete(name) for label, name in series.studies.items()}
+    return [_depth(label, counted, hypotheses.lenders(series.data)) for label, counted in complete.items() if counted]
 
 
-def _depth(label: str, found: hypotheses.Counted, lenders: Sequence[hypotheses.Counted]) -> Depth:
-    compared, precision = (hypotheses.compare(found, lenders, metric) for metric in (METRIC, PRECISION))
-    frame = tables.accuracy(records.find(found.name))
+def _depth(label: str, counted: hypotheses.Counted, lenders: Sequence[hypotheses.Counted]) -> Depth:
+    compared, precision = (hypotheses.comparison_of(counted, lenders, metric) for metric in (METRIC, PRECISION))
+    frame = tables.accuracy(records.find(counted.name))
     untrained = {metric: tables.mean_of(frame, PRETRAINED, metric) for metric in (METRIC, PRECISION)}
     return Depth(label, compared, precision, untrained)
 
 
-def alike(*depths: Depth) -> list[Depth]:
+def with_common_methods(*depths: Depth) -> list[Depth]:
     """The depths with the methods that all of them have."""
-    common = [name for name in depths[0].scores.index if all(name in each.scores.index for each in depths)]
-    return [each.only(common) for each in depths]
+    common = [name for name in depths[0].scores.index if all(name in depth.scores.index for depth in depths)]
+    return [depth.only(common) for depth in depths]
 
 
 def shorter(donor: str, trials: int) -> float:
@@ -162,7 +162,7 @@ def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
     return list(both.loc[sure & opposite, ["a", "b"]].itertuples(index=False, name=None))
 
 
-def turned_by_luck(one: Depth, other: Depth) -> Estimate:
+def lucky_turns(one: Depth, other: Depth) -> Estimate:
     """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first.
 
     Scores of different height, as on other data, have other errors: the other's are scaled.
@@ -192,17 +192,17 @@ class Step:
     @property
     def holding(self) -> int:
         """How many omissions of a method leave the verdict as it is."""
-        return sum(each == self.verdict for each in self.without.values())
+        return sum(verdict == self.verdict for verdict in self.without.values())
 
 
 def step(one: Depth, other: Depth) -> Step:
     """What the deeper of two depths changes; the verdict on their ranges is by the rule of H11."""
-    one, other = alike(one, other)
+    one, other = with_common_methods(one, other)
     rho = statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
     both = other.compared, one.compared
-    found = whole.judged_ratio("", both, any(map(whole.by_luck, both)))
-    without = {name: each.verdict for name, each in whole.without_each(both).items()}
-    return Step(one, other, rho, found.found, found.verdict, without)
+    finding = whole.judged_ratio("", both, any(map(whole.by_luck, both)))
+    without = {name: omission.verdict for name, omission in whole.without_each(both).items()}
+    return Step(one, other, rho, finding.estimate, finding.verdict, without)
 
 
 def newer(depth: Depth, base: str) -> Estimate | None:
@@ -215,19 +215,19 @@ def newer(depth: Depth, base: str) -> Estimate | None:
 # Shown
 
 
-def order(title: str, depths: Sequence[Depth]) -> Figure:
+def order_figure(title: str, depths: Sequence[Depth]) -> Figure:
     """The scores around their mean at each depth, a line a method, with 95 % intervals.
 
     In percent of the mean of the methods that all depths have, which rises with depth. What is drawn is what a ranking
     is made of.
     """
     figure, axis = charts.panel(3.8, title)
-    means = [each.scores.mean() for each in alike(*depths)]
+    means = [depth.scores.mean() for depth in with_common_methods(*depths)]
     summaries = [depth.compared.summary.div(mean) for depth, mean in zip(depths, means, strict=True)]
-    shares = pd.DataFrame([100 * (each["mean"] - 1) for each in summaries], range(len(depths)))
-    halves = pd.DataFrame([50 * (each["high"] - each["low"]) for each in summaries]).set_axis(shares.index)
+    shares = pd.DataFrame([100 * (summary["mean"] - 1) for summary in summaries], range(len(depths)))
+    halves = pd.DataFrame([50 * (summary["high"] - summary["low"]) for summary in summaries]).set_axis(shares.index)
     aside = 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)
-    ends = charts.curves(axis, shares, halves=halves, markersize=5, aside=aside)
+    ends = charts.draw_lines(axis, shares, halves=halves, markersize=5, aside=aside)
     axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
     axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
     axis.grid(visible=False, axis="x")
@@ -236,13 +236,13 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
     return figure
 
 
-def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def depth_cells(depths: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
 
     That is the untrained trunk, by how much training lifted the mean above it, and the ranges.
     """
     parts = []
-    for depth in found:
+    for depth in depths:
         untrained, ranged = depth.untrained[METRIC], depth.compared.range
         summary, gap = depth.compared.summary.rename(index=labels.method_label), visible(depth.compared)
         parts.append(scored(summary, depth.label, untrained, gap))
@@ -251,32 +251,32 @@ def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
             RANGE: {"mean": ranged.value, "low": ranged.low, "high": ranged.high},
             LUCK: {"mean": depth.luck},
         }
-        parts.append(pd.DataFrame([{"row": row, "column": depth.label, **each} for row, each in below.items()]))
+        parts.append(pd.DataFrame([{"row": row, "column": depth.label, **values} for row, values in below.items()]))
     both = results_table(with_lift(pd.concat(parts, ignore_index=True)))
     return tuple(frame.rename_axis("Method") for frame in both)
 
 
-def score_numbers(found: Sequence[Depth]) -> pd.DataFrame:
-    """The numbers behind `cells`, fractions, a row a depth and method, for the download."""
+def score_numbers(depths: Sequence[Depth]) -> pd.DataFrame:
+    """The numbers behind `depth_cells`, fractions, a row a depth and method, for the download."""
     columns = ["study", "method", "luck", "mean", "low", "high", "rank_low", "rank_high"]
     parts = {
         depth.label: depth.compared.summary.reset_index().assign(study=depth.compared.study, luck=depth.compared.luck)
-        for depth in found
+        for depth in depths
     }
     return pd.concat(parts, names=["depth", None]).droplevel(1)[columns]
 
 
-def worth(found: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
+def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
     """What training gives at each depth, as cells: a row a depth of a series, those that are not complete among them.
 
     Means over the losses, and by how much newer ones lie above those of 2006 in P@1.
     """
     rows = []
-    for series, known in found.items():
+    for series, known in by_series.items():
         by_label = {depth.label: depth for depth in known}
         for label in series.studies:
             place = {"row": (series.title, label)}
-            rows += [place | each for each in _worth(by_label[label])] if label in by_label else [_absent(place)]
+            rows += [place | cell for cell in _worth(by_label[label])] if label in by_label else [_absent(place)]
     return results_table(pd.DataFrame(rows))[0].rename_axis(["Images and network", "What trains"])
 
 
@@ -300,32 +300,32 @@ def _absent(place: Mapping) -> dict:
     return {**place, "column": "losses", "mean": np.nan, "text": NOT_RUN}
 
 
-def steps(found: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:
+def steps(by_series: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:
     """From the shallowest depth of each series to every deeper one: (series, depth) -> step."""
     return {
         (series.title, deeper.label): step(known[0], deeper)
-        for series, known in found.items()
+        for series, known in by_series.items()
         for deeper in known[1:]
         if known[0].label == ALONE
     }
 
 
-def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
+def step_cells(by_place: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
     """`steps` as cells: what the deeper training does to the order of the losses, and to how far they lie apart."""
     rows = {}
-    for place, each in found.items():
-        swapped, pairs = statistics.turned(each.one.scores, each.other.scores)
-        lucky = turned_by_luck(each.one, each.other)
-        before, here = (whole.relative_range(depth.scores) for depth in (each.one, each.other))
+    for place, change in by_place.items():
+        swapped, pairs = statistics.turned(change.one.scores, change.other.scores)
+        lucky = lucky_turns(change.one, change.other)
+        before, here = (whole.range_over_mean(depth.scores) for depth in (change.one, change.other))
         rows[place] = {
             "pairs that swap": f"{swapped} of {pairs}",
             "by noise": f"{lucky.low:.0f} to {lucky.high:.0f}",
-            "rank correlation": labels.percent(each.rho.value, form=".2f", low=each.rho.low, high=each.rho.high),
+            "rank correlation": labels.percent(change.rho.value, form=".2f", low=change.rho.low, high=change.rho.high),
             "range / mean, embedder alone": f"{100 * before:.0f} %",
             "range / mean here": f"{100 * here:.0f} %",
-            "ratio": labels.percent(each.ratio.value, form=".2f", low=each.ratio.low, high=each.ratio.high),
-            "the losses lie": APART[each.verdict],
-            "the same without one loss": f"{each.holding} of {len(each.without)}",
+            "ratio": labels.percent(change.ratio.value, form=".2f", low=change.ratio.low, high=change.ratio.high),
+            "the losses lie": APART[change.verdict],
+            "the same without one loss": f"{change.holding} of {len(change.without)}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Images and network", "What trains"])
 
@@ -335,15 +335,15 @@ def step_cells(found: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
 
 def numbers() -> dict[str, float | str]:
     """What the text of the page rests on: of each step to the last block, SqueezeNet's by its data set."""
-    told: dict[str, float | str] = {}
+    values: dict[str, float | str] = {}
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
-    for name, found in every.items():
-        told |= {f"{name}.{key}": value for key, value in _of_step(found[ALONE], found[BLOCK]).items()}
-    told["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
-    told["mobilenet.lost"] = -told["mobilenet.lift_precision.alone"]
-    told["missing"] = ", ".join(MOBILENET.missing)
-    return told
+    for name, labelled in every.items():
+        values |= {f"{name}.{key}": value for key, value in _of_step(labelled[ALONE], labelled[BLOCK]).items()}
+    values["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
+    values["mobilenet.lost"] = -values["mobilenet.lift_precision.alone"]
+    values["missing"] = ", ".join(MOBILENET.missing)
+    return values
 
 
 def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
@@ -353,25 +353,25 @@ def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
     the ranges say.
     """
     swapped, _ = statistics.turned(alone.scores, block.scores)
-    lucky, found = turned_by_luck(alone, block), step(alone, block)
-    told = {
+    lucky, change = lucky_turns(alone, block), step(alone, block)
+    values = {
         "swapped": swapped,
         "lucky.low": lucky.low,
         "lucky.high": lucky.high,
         "sure": len(surely_turned(alone, block)),
-        "first": ", ".join(each.scores.idxmax() for each in (alone, block)),
-        "last": ", ".join(each.scores.idxmin() for each in (alone, block)),
-        "ratio": found.ratio.value,
-        "apart": APART[found.verdict],
-        "holding": found.holding,
-        "losses": len(found.without),
+        "first": ", ".join(depth.scores.idxmax() for depth in (alone, block)),
+        "last": ", ".join(depth.scores.idxmin() for depth in (alone, block)),
+        "ratio": change.ratio.value,
+        "apart": APART[change.verdict],
+        "holding": change.holding,
+        "losses": len(change.without),
         "gain.least": 100 * (block.scores - alone.scores).min(),
         "contrastive_precision.block": 100
         * float(block.precision.summary["mean"]["contrastive"] - block.untrained[PRECISION]),
     }
     for name, depth in {"alone": alone, "block": block}.items():
-        told |= {f"lift.{name}": 100 * depth.lifts[METRIC], f"lift_precision.{name}": 100 * depth.lifts[PRECISION]}
+        values |= {f"lift.{name}": 100 * depth.lifts[METRIC], f"lift_precision.{name}": 100 * depth.lifts[PRECISION]}
         gain = newer(depth, tables.CLASSICS[0])
-        told |= {f"newer.{name}": 100 * gain.value}
-        told |= {f"newer.{name}.low": 100 * gain.low, f"newer.{name}.high": 100 * gain.high}
-    return told
+        values |= {f"newer.{name}": 100 * gain.value}
+        values |= {f"newer.{name}.low": 100 * gain.low, f"newer.{name}.high": 100 * gain.high}
+    return values

@@ -1,6 +1,6 @@
 """Editions: the studies that a book, or a chapter, is made of. What a reader types is read here and nowhere else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -18,7 +18,7 @@ FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies that a published book begins with: CUB is the data set that all five papers share."""
 
 
-def names(edition: str) -> list[str]:
+def study_names(edition: str) -> list[str]:
     """The studies of an edition: "quick", "published", names of studies, or several of these joined by commas.
 
     Published are the methods tables whose full-budget records are committed, `FIRST` first; the experiments around them
@@ -35,19 +35,19 @@ def yours(edition: str) -> list[str]:
     parts = _parts(edition)
     if PUBLISHED not in parts:
         return []
-    shown = names(PUBLISHED)
-    return [name for name in names(edition) if name not in shown]
+    shown = study_names(PUBLISHED)
+    return [name for name in study_names(edition) if name not in shown]
 
 
-def chapters(edition: str) -> list[str]:
+def chapter_studies(edition: str) -> list[str]:
     """The studies of an edition that its chapters show: the published ones alone, where it has them, else all."""
     apart = yours(edition)
-    return [name for name in names(edition) if name not in apart]
+    return [name for name in study_names(edition) if name not in apart]
 
 
 def trained(edition: str) -> list[str]:
     """The studies of an edition of which a book runs what is missing: all but those that it shows as published."""
-    return [] if PUBLISHED in _parts(edition) else names(edition)
+    return [] if PUBLISHED in _parts(edition) else study_names(edition)
 
 
 def _parts(edition: str) -> list[str]:
@@ -80,7 +80,7 @@ def is_yours(study: str) -> bool:
     return records.is_begun(study) and bool(published := records.published()) and study not in published
 
 
-def load(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[StudyRecords]:
+def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[StudyRecords]:
     """The records of every study of an edition; of one under way the repetitions that all methods have finished.
 
     train: first run what is missing of them, and of the experiments of these papers around them.
@@ -89,11 +89,11 @@ def load(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[
     MissingDataError for one that was not run, or of which no rerun has ended.
     """
     if train:
-        missing.train(names(edition), papers)
+        missing.run_missing(study_names(edition), papers)
     return [repetitions.whole(_table(study)) for study in load_any(edition)]
 
 
-def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """The published tables that no edition shows in every chapter: first runs of its tables, and depths of training.
 
     The depths beside an edition with one of `FIRST`, on whose features they build.
@@ -108,9 +108,9 @@ def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
 def load_any(edition: str) -> list[StudyRecords]:
     """The records of every study of an edition, experiments among them: for what is said of how they were made.
 
-    Raises as `load`, but for no kind of study.
+    Raises as `load_edition`, but for no kind of study.
     """
-    return [_load(name) for name in names(edition)]
+    return [_load(name) for name in study_names(edition)]
 
 
 def _table(study: StudyRecords) -> StudyRecords:
@@ -144,17 +144,12 @@ def _load(name: str) -> StudyRecords:
         raise
 
 
-def around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
+def records_around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
     """An experiment around every study of an edition: study -> its records, None where nothing of it was run."""
-    return {name: experiment_of(name, experiment) for name in names(edition)}
+    return {name: experiment_of(name, experiment) for name in study_names(edition)}
 
 
 def experiment_of(main: str, experiment: str) -> StudyRecords | None:
     """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
     study = experiments.load_experiment(main, experiment)
     return study and repetitions.whole(study)
-
-
-def run_commands(names: Iterable[str]) -> str:
-    """The commands that make the records of these studies, one a line."""
-    return "\n".join(f"dmlrc study run {name}" for name in names)

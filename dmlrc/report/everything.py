@@ -14,7 +14,7 @@ from dmlrc.papers import after2019
 from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import common, editions, labels, statistics, tables, titles
-from dmlrc.report.after2019.page import joined
+from dmlrc.report.after2019.page import join_later_losses
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -28,7 +28,7 @@ SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once",
 """What an interval counts; nothing was searched where the seed is all there is."""
 
 
-def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Every test score of the studies and of the tables beside them, with the experiments around each.
 
     A row a study, method, setting and metric.
@@ -48,11 +48,11 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords, StudyRecords]]:
     """Study, experiment, records, and those with which they are ranked: losses after 2019 beside the fourteen."""
-    for main in [*edition, *editions.beside(edition)]:
+    for main in [*edition, *editions.published_beside(edition)]:
         yield main.name, titles.METHODS_TABLE, main, main
         for name in experiments.experiments_around(main.name):
             if (around := editions.experiment_of(main.name, name)) is not None:
-                yield main.name, name, around, joined(main, around) if name == "after2019" else around
+                yield main.name, name, around, join_later_losses(main, around) if name == "after2019" else around
 
 
 def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecords) -> pd.DataFrame:
@@ -72,7 +72,7 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
-    places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
+    places = records.scores[["method", "row"]].assign(level=common.score_levels(records)).drop_duplicates()
     places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
     return {row.method: label(row.row, row.level, known) for row in places.itertuples()}
 
@@ -107,13 +107,13 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     if level and titles.trunk_level(level)[0] in titles.TRUNKS:
-        return f"{text}, {titles.trunk(level)}"
+        return f"{text}, {titles.trunk_title(level)}"
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 
 
-def cells(scores: pd.DataFrame) -> pd.DataFrame:
-    """`results` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
+def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
+    """`every_result` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
     texts = scores.assign(cell=[labels.percent(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
@@ -128,7 +128,7 @@ def cells(scores: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
-            "rank": [labels.places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
+            "rank": [labels.rank_range(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
             "over untrained": [labels.signed(gain, 2, "") for gain in ranked["mean"] - ranked["untrained"]],
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
@@ -148,7 +148,7 @@ def cells(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def linked(table: pd.DataFrame) -> pd.DataFrame:
-    """`cells` in which each committed record is a link to its folder.
+    """`result_cells` in which each committed record is a link to its folder.
 
     A book that is published knows the address of its repository, $DMLRC_REPOSITORY; another is read in its clone.
     """

@@ -54,7 +54,7 @@ from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
 """Path in the folder -> text."""
-SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
+SILENT = ("text", "takeaways", "source_code", "how_to_rerun", "remade", "pictures", "record")
 """What else a chapter shows."""
 _json = partial(json.dumps, ensure_ascii=False)
 MOST = 20
@@ -63,15 +63,15 @@ MOST = 20
 # Chapters
 
 
-def chapters(edition: str, only: Collection[str] = ()) -> Files:
+def _chapter_files(edition: str, only: Collection[str] = ()) -> Files:
     """The tables and figures of the chapters of an edition, each chapter run in this process, and their index.
 
     only: the files that are wanted, default all; cells that have no part in them are not run.
     """
-    parameters, rows = {"studies": ",".join(editions.names(edition))}, ["file,chapter"]
+    parameters, rows = {"studies": ",".join(editions.study_names(edition))}, ["file,chapter"]
     files: Files = {}
     for page in build.chapters():
-        with recorded(only) as shown:
+        with collected_files(only) as shown:
             _run(page, {**parameters, **page.parameters}, {Path(path).stem for path in only})
         if twice := files.keys() & shown.keys():
             raise DmlrcError(f"two chapters show {sorted(twice)}")
@@ -124,7 +124,7 @@ def _names(cell: ast.Module, context: type[ast.expr_context]) -> set[str]:
 
 
 @contextmanager
-def recorded(only: Collection[str], shown: bool = False) -> Iterator[Files]:
+def collected_files(only: Collection[str], shown: bool = False) -> Iterator[Files]:
     """What is published in this block is kept; it is shown too, or nothing is."""
     files: Files = {}
     show_table, show_figure = publish.table, publish.figure
@@ -144,7 +144,7 @@ def recorded(only: Collection[str], shown: bool = False) -> Iterator[Files]:
             show_table(name, cells, caption, data, marks, **more)
 
     def figure(name, drawings, *words, **more):
-        keep(f"figures/{id_of(name)}.json", lambda: drawn(drawings))
+        keep(f"figures/{id_of(name)}.json", lambda: figure_data(drawings))
         if shown:
             show_figure(name, drawings, *words, **more)
         plt.close("all")
@@ -192,7 +192,7 @@ def _addresses(index: pd.Index) -> list[str]:
 # Figures
 
 
-def drawn(figures: Figure | Sequence[Figure]) -> str:
+def figure_data(figures: Figure | Sequence[Figure]) -> str:
     """The data of a figure as JSON: an artist a line, in the order in which they are drawn."""
     lines = {}
     for number, figure in enumerate([figures] if isinstance(figures, Figure) else figures, 1):
@@ -323,14 +323,14 @@ def _numbers(values: object) -> list:
 # Verdicts
 
 
-def verdicts(edition: str) -> Files:
+def verdict_files(edition: str) -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
-    judged = claims.numbers(claims.judged(editions.load(edition))).set_index("id", append=True)[columns]
+    judged = claims.numbers(claims.judge_all(editions.load_edition(edition))).set_index("id", append=True)[columns]
     rows = []
-    for hypothesis in hypotheses.judged():
+    for hypothesis in hypotheses.judged_hypotheses():
         for finding in hypothesis.findings:
-            ours, region = finding.found, finding.region
+            ours, region = finding.estimate, finding.region
             numbers = ours.value, ours.low, ours.high, ours.n, region.low, region.high
             rows.append((hypothesis.study, hypothesis.hypothesis, finding.what, *numbers, finding.verdict))
         rows.append((hypothesis.study, hypothesis.hypothesis, "all", *[np.nan] * 6, hypothesis.verdict))
@@ -342,7 +342,7 @@ def verdicts(edition: str) -> Files:
 # Comparison
 
 
-def differences(old: Files, new: Files) -> list[str]:
+def changed_cells(old: Files, new: Files) -> list[str]:
     """Which cell of which file differs, a line each; nothing for equal ones.
 
     >>> differences({"tables/t.csv": "Method,P@1\\nSNR,51.05\\n"}, {"tables/t.csv": "Method,P@1\\nSNR,51.50\\n"})
@@ -396,20 +396,20 @@ def _equal(old: object, new: object) -> bool:
 # Command
 
 
-def export(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Files:
+def export_book(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Files:
     """The tables, the figures and their index, and the verdicts. only: the files that are wanted, default all."""
     shown = [path for path in only if not path.startswith("verdicts/")]
     with judging_once():
-        files = chapters(edition, shown) if shown or not only else {}
+        files = _chapter_files(edition, shown) if shown or not only else {}
         if len(shown) < len(only) or not only:
-            files |= verdicts(edition)
+            files |= verdict_files(edition)
     return {path: text for path, text in files.items() if not only or path in only}
 
 
 @contextmanager
 def judging_once() -> Iterator[None]:
     """Judge each claim once: most chapters ask for some, and all together take as long as the longest chapter."""
-    judge, known = rule.evaluate, {}
+    judge, known = rule.judge_claim, {}
 
     def evaluate(claim: rule.Claim, evidence: Mapping[str, StudyRecords | None], *more) -> rule.Judgement:
         key = claim.id, evidence["main"].name if evidence else ""
@@ -418,25 +418,25 @@ def judging_once() -> Iterator[None]:
         return known[key]
 
     with (
-        mock.patch.object(rule, "evaluate", evaluate),
-        mock.patch.object(hypotheses, "judged", cache(hypotheses.judged)),
+        mock.patch.object(rule, "judge_claim", evaluate),
+        mock.patch.object(hypotheses, "judged_hypotheses", cache(hypotheses.judged_hypotheses)),
     ):
         yield
 
 
 def written(folder: Path) -> Files:
-    """The files of a folder that `write` wrote."""
+    """The files of a folder that `_write` wrote."""
     paths = (path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".json"))
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def write(files: Files, folder: Path) -> None:
+def _write(files: Files, folder: Path) -> None:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
 
 
-def main() -> None:
+def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dmlrc.report.golden", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--edition", default=editions.PUBLISHED)
@@ -444,14 +444,14 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="the files that the folder has")
     parser.add_argument("--against", type=Path, metavar="OTHER", help="say how it differs from that folder")
     given = parser.parse_args()
-    files = export(given.edition, (*given.only, *(written(given.folder) if given.again else ())))
-    write(files, given.folder)
+    files = export_book(given.edition, (*given.only, *(written(given.folder) if given.again else ())))
+    _write(files, given.folder)
     print(", ".join(f"{count} {kind}" for kind, count in Counter(path.partition("/")[0] for path in files).items()))
     if given.against:
-        changes = differences(written(given.against), files)
+        changes = changed_cells(written(given.against), files)
         print("\n".join(changes))
         sys.exit(bool(changes))
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -23,7 +23,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
     meta, where = records.meta, records.meta["environment"]
     reruns = records.runs[records.runs["kind"] == "rerun"]["seconds"].sum()
     return {
-        "commit": about.made(records, "commit"),
+        "commit": about.environments(records, "commit"),
         "begun": meta["created"][:10],
         "seed": str(meta["seed"]),
         "trials, all methods": f"{len(records.trials):,}",
@@ -32,8 +32,8 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "training steps": f"{records.runs['steps'].sum():,}",
         "core hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
         "core hours of reruns": f"{reruns / 3600:.2f}",
-        "device": about.made(records, "device"),
-        "processor": f"{about.made(records, 'processor')}, {where['cores']} cores",
+        "device": about.environments(records, "device"),
+        "processor": f"{about.environments(records, 'processor')}, {where['cores']} cores",
         "system": where["system"],
         "Python": where["python"],
         **about.packages(records),
@@ -54,7 +54,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                 row["reruns"] = "; ".join([f"{states.get('complete', 0)} of {wanted}", *lost])
                 row["steps"] = f"{recorded.runs['steps'].sum():,}"
                 row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
-                row["commit"] = about.made(recorded, "commit")
+                row["commit"] = about.environments(recorded, "commit")
             rows.append(row)
     columns = ["Study", "experiment", "rows", "reruns", "steps", "core hours", "commit", "name"]
     return pd.DataFrame(rows, columns=columns).fillna("–").set_index(columns[:2])

@@ -145,7 +145,7 @@ def parameter(name: str) -> str:
 
 
 def parameters(names: str) -> str:
-    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
+    """Hyperparameters as printed. names: joined by ", ", as `tables.reality_check_methods` has them."""
     return ", ".join(map(parameter, names.split(", ")))
 
 
@@ -193,7 +193,7 @@ def setting(name: str, value) -> str:
     return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
 
 
-def settings(values: pd.DataFrame) -> pd.DataFrame:
+def format_settings(values: pd.DataFrame) -> pd.DataFrame:
     """Settings as cells, see `setting`. values: a row a setting, by its field of the protocol."""
     return values.apply(lambda row: row.map(lambda value: setting(row.name, value)), axis=1)
 
@@ -230,7 +230,7 @@ def signs(cells: pd.DataFrame) -> str:
     return " ".join(f"{sign}: {meaning}." for sign, meaning in SIGNS.items() if sign in texts)
 
 
-def ties(frame: pd.DataFrame) -> str:
+def marks_legend(frame: pd.DataFrame) -> str:
     """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
     if "seed_ci95" in frame:
         return (
@@ -400,7 +400,7 @@ def count_of_runs(records: StudyRecords) -> str:
     searches = records.meta.get("repetitions", 1)
     if searches > 1 and reruns:
         return f"n = {searches * reruns} reruns ({searches} searches, {reruns} reruns each)"
-    return f"n = {counted(reruns, 'rerun') if reruns else counted(trials, 'trial')}"
+    return f"n = {plural(reruns, 'rerun') if reruns else plural(trials, 'trial')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -422,8 +422,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
-            f"{study.meta['budget']['name']}: {counted(study.meta['budget']['trials'], 'trial')}, "
-            f"{counted(study.meta['budget']['reruns'], 'rerun')}"
+            f"{study.meta['budget']['name']}: {plural(study.meta['budget']['trials'], 'trial')}, "
+            f"{plural(study.meta['budget']['reruns'], 'rerun')}"
             for study in small
         )
         sentences.append(
@@ -458,7 +458,7 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
     return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """
     >>> counted(1, "claim"), counted(3, "claim")
     ('1 claim', '3 claims')
@@ -466,7 +466,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def places(low: float, high: float, between: str = " to ") -> str:
+def rank_range(low: float, high: float, between: str = " to ") -> str:
     """Between which places a mean may lie, as printed.
 
     >>> places(1, 3), places(2, 2), places(float("nan"), 1), places(1, 3, between="–")
@@ -483,7 +483,7 @@ def brackets(low: float, high: float) -> str:
     >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
     (' (1–3)', ' (2)', '')
     """
-    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')})"
+    return "" if np.isnan(low) or np.isnan(high) else f" ({rank_range(low, high, between='–')})"
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ SEARCH = ["method", "repetition"]
 GAINS = {"validation": "validation classes", "test": "test classes"}
 
 
-def gains() -> pd.DataFrame:
+def gains_of_searches() -> pd.DataFrame:
     """A row a search and count of first trials: table, method, repetition, trials, validation, test.
 
     validation, test: by how much the best of the whole search exceeds the best of its first trials in MAP@R, as
@@ -24,10 +24,10 @@ def gains() -> pd.DataFrame:
     """
     parts = []
     for table in GRIDS_OF:
-        found = early.winners(table)
-        is_first = found["trials"].isin(early.TRIALS)
-        whole = found[~is_first].set_index(SEARCH)["value"]
-        first = found[is_first].join(whole.rename("best"), on=SEARCH)
+        of_searches = early.winners(table)
+        is_first = of_searches["trials"].isin(early.TRIALS)
+        whole = of_searches[~is_first].set_index(SEARCH)["value"]
+        first = of_searches[is_first].join(whole.rename("best"), on=SEARCH)
         first = first.join(_test(table, SEARCH).rename("own"), on=SEARCH)
         after = first["row"].map(_test(f"{table}/early-winners", "method")).where(first["row"].notna(), first["own"])
         differences = {"validation": first["best"] - first["value"], "test": first["own"] - after}
@@ -42,16 +42,16 @@ def _test(study: str, by: str | list[str]) -> pd.Series:
     return single.groupby(by, observed=True)["value"].mean()
 
 
-def of_losses(found: pd.DataFrame) -> pd.DataFrame:
+def gains_of_losses(frame: pd.DataFrame) -> pd.DataFrame:
     """The means of the searches of each loss: index table, trials, method; columns validation, test."""
-    return found.groupby(["table", "trials", "method"], observed=True)[list(GAINS)].mean()
+    return frame.groupby(["table", "trials", "method"], observed=True)[list(GAINS)].mean()
 
 
-def cells(found: pd.DataFrame) -> pd.DataFrame:
-    """`gains` as cells, in points of MAP@R: a row a table, what is gained on which classes after how many trials."""
+def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make cells of `gains_of_searches`, in points of MAP@R: a row a table, a column a kind of classes and a count."""
     columns = {}
     for name, heading in GAINS.items():
-        of_tables = of_groups(of_losses(found)[name].groupby(["trials", "table"]))
+        of_tables = of_groups(gains_of_losses(frame)[name].groupby(["trials", "table"]))
         texts = of_tables.apply(lambda row: labels.number(row["mean"], row["ci95"], form="+.2%"), axis=1)
         columns |= {(heading, f"after {trials}"): texts[trials] for trials in early.TRIALS}
     named = pd.DataFrame(columns).reindex(list(GRIDS_OF))
@@ -64,10 +64,10 @@ def numbers() -> dict[str, float]:
     validation.10, test.25 ...: what the rest of a search gains, of all losses of all tables; with _ci95. TABLE.test.10:
     the same of one table. kept.25: percent of searches whose best setting after 25 trials stays the best.
     """
-    found = gains()
-    means, named = 100 * of_losses(found), {}
+    of_searches = gains_of_searches()
+    means, named = 100 * gains_of_losses(of_searches), {}
     for trials in early.TRIALS:
-        of_trials, part = means.xs(trials, level="trials"), found[found["trials"] == trials]
+        of_trials, part = means.xs(trials, level="trials"), of_searches[of_searches["trials"] == trials]
         named[f"kept.{trials}"] = 100 * (part["validation"] == 0).mean()
         for name in GAINS:
             named[f"{name}.{trials}"] = of_trials[name].mean()

@@ -14,7 +14,7 @@ ALL = tuple(paper.key for paper in catalogue.ALL)
 """The papers whose experiments a whole book shows."""
 
 
-def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) -> None:
+def run_missing(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) -> None:
     """Run what is missing of these studies and of the experiments of these papers around them.
 
     Which one runs, and what is left, is said on standard error. Stopped at any moment, the next call goes on. An

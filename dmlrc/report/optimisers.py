@@ -46,7 +46,7 @@ def halving() -> pd.DataFrame:
     return runs.assign(kept=(runs["lost"] == 0).astype(float))
 
 
-def means(below: pd.DataFrame) -> pd.DataFrame:
+def regret_means(below: pd.DataFrame) -> pd.DataFrame:
     """The mean, ci95 and n of one of `regrets`: rows sampler and evaluations."""
     long = below.melt(var_name=["evaluations", "sampler"], value_name="regret")
     return of_groups(long.groupby(["sampler", "evaluations"])["regret"])
@@ -56,7 +56,7 @@ def regret_cells(by_heading: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """`regrets` as cells, in points of MAP@R: a row a sampler."""
     columns = {}
     for heading, below in by_heading.items():
-        texts = means(below).apply(lambda row: labels.percent(row["mean"], row["ci95"]), axis=1).unstack()
+        texts = regret_means(below).apply(lambda row: labels.percent(row["mean"], row["ci95"]), axis=1).unstack()
         columns |= {(f"{heading} ({len(below)})", f"after {number}"): texts[number] for number in EVALUATIONS}
     cells = pd.DataFrame(columns).reindex(list(LOOKS)).fillna("–")
     return cells.set_axis([label for label, *_ in LOOKS.values()]).rename_axis("Sampler")
@@ -65,7 +65,7 @@ def regret_cells(by_heading: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def regret_figure(below: pd.DataFrame) -> Figure:
     """Mean regret against evaluations, both logarithmic, a line a sampler; below: one of `regrets`."""
     figure, axis = charts.panel(3.2, xlabel="evaluations", ylabel="regret, points of MAP@R")
-    rows = means(below)
+    rows = regret_means(below)
     for place, name in enumerate(name for name in LOOKS if name in rows.index):
         (label, colour, marker), part = LOOKS[name], rows.loc[name]
         beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart

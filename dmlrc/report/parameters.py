@@ -8,7 +8,7 @@ from IPython import get_ipython
 from dmlrc.errors import UsageError, unknown
 
 
-def check() -> None:
+def check_parameters() -> None:
     """Raise UsageError for a parameter that papermill was given and this notebook does not have, or not of this kind.
 
     Papermill warns of it and goes on, so that a page with the defaults would be taken for the one that was asked for.

@@ -33,22 +33,22 @@ def in_points(compared: Comparison) -> Design:
     return replace(design, search=100 * design.search, seed=100 * design.seed)
 
 
-def hours(found: StudyRecords) -> tuple[float, float]:
+def hours(study: StudyRecords) -> tuple[float, float]:
     """What one search of all methods took, and one rerun of each: hours of a process, as recorded."""
-    cost = tables.cost(found)[["search_seconds", "seconds"]].sum() / 3600
+    cost = tables.cost(study)[["search_seconds", "seconds"]].sum() / 3600
     return float(cost["search_seconds"]), float(cost["seconds"])
 
 
-def of_study(name: str) -> tuple[Design, tuple[float, float]]:
+def design_of_study(name: str) -> tuple[Design, tuple[float, float]]:
     """A study's design and its `hours`. Raises UsageError where its searches were not repeated."""
-    found = records.load(name)
-    compared = measures.compare(found)
+    study = records.load(name)
+    compared = measures.compare(study)
     if compared.luck != measures.OWN:
         raise UsageError(
             f"{name} has no test scores of repeated searches, so the luck of a search is not known: "
             "name another study, or give --search-sd and --seed-sd"
         )
-    return in_points(compared), hours(found)
+    return in_points(compared), hours(study)
 
 
 def of_numbers(search: float, seed: float, methods: int) -> Design:
@@ -65,17 +65,17 @@ def asked(
     study: str | None, search: float | None, seed: float | None, methods: int | None
 ) -> tuple[Design, tuple[float, float] | None]:
     """The design that a command asks for, and its `hours` if they are known: of a study or of one's own numbers."""
-    given = [each is not None for each in (search, seed)]
+    given = [value is not None for value in (search, seed)]
     if any(given) if study else not all(given):
         raise UsageError("name a study with --study, or give both --search-sd and --seed-sd")
     if not study:
         return of_numbers(search, seed, methods or 14), None
-    design, (search_hours, rerun_hours) = of_study(studies.get(study).name)
+    design, (search_hours, rerun_hours) = design_of_study(studies.get(study).name)
     share = (methods or design.methods) / design.methods
     return replace(design, methods=methods or design.methods), (share * search_hours, share * rerun_hours)
 
 
-def lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
+def planning_lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
     """The searches that a difference takes by each test, as text. cost: `hours`, or None where nothing is recorded."""
     if not (math.isfinite(difference) and difference > 0):
         raise UsageError(f"--difference {difference:g} is no distance of two scores: give points above 0, as 0.5")
@@ -116,7 +116,7 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
         least = [replace(design, searches=count).least(test) for count in SEARCHES]
         [drawn] = axis.plot(SEARCHES, least, color=colour, marker=marker, markersize=4, label=label)
         tips = zip(SEARCHES, least, strict=True)
-        svg.tips(drawn, "; ".join(f"{count} searches: {each:.2f}" for count, each in tips))
+        svg.tips(drawn, "; ".join(f"{count} searches: {points:.2f}" for count, points in tips))
     if difference:
         axis.axhline(difference, color="black", linewidth=0.8, linestyle="--")
     axis.set(xscale="log", yscale="log", xticks=SEARCHES, xticklabels=SEARCHES)
@@ -128,7 +128,7 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
     return figure
 
 
-def draw(design: Design, difference: float, file: Path) -> None:
+def save_curve(design: Design, difference: float, file: Path) -> None:
     """Write the curve to a picture, of the kind that its name says."""
     figure = curve(f"told in {100 * POWER:.0f} % of studies", design, difference)
     kinds = figure.canvas.get_supported_filetypes()
@@ -152,16 +152,16 @@ def top_five(compared: Comparison) -> tuple[float, int | None] | None:
     return gap, in_points(compared).searches_for(gap)
 
 
-def cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
+def planning_cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
     """What each study can tell and what more would take, as cells: a row a study. compared: by its title."""
     rows = {}
-    for title, (each, found) in compared.items():
-        design, (search, rerun) = in_points(each), hours(found)
-        told, five = {f"told: {LOOKS[test][2]}": f"{design.least(test):.2f}" for test in LOOKS}, top_five(each)
+    for title, (comparison, study) in compared.items():
+        design, (search, rerun) = in_points(comparison), hours(study)
+        least, five = {f"told: {LOOKS[test][2]}": f"{design.least(test):.2f}" for test in LOOKS}, top_five(comparison)
         rows[title] = {
             "SD of search": f"{design.search:.2f}",
             "SD of seed": f"{design.seed:.2f}",
-            **told,
+            **least,
             "fifth above sixth": f"{five[0]:.2f}" if five else "–",
             "searches that tell it": "–" if not five else str(five[1] or f"over {MOST}"),
             "hours of a search": f"{search + design.reruns * rerun:.1f}",

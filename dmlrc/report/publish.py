@@ -42,9 +42,9 @@ SCALARS = "application/vnd.dmlrc.scalars+json"
 _collected: ContextVar[tuple[Path, list[str]] | None] = ContextVar("collected", default=None)
 """Where downloads go, and what is shown, while a page is made outside a notebook."""
 _exported: list[Path] = []
-"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
+"""The downloads of this page so far; `how_to_rerun`, at its foot, puts them into one archive."""
 _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
-"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
+"""The link to the foot of the page, where `how_to_rerun` says what the numbers were made of."""
 WORDS = 45
 """Of the text that stands for a figure."""
 _ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
@@ -115,27 +115,27 @@ def takeaways(*sentences: str) -> None:
     _display(f"<b>In short</b>{_html(bullets)}", f"````{{admonition}} In short\n:class: tip\n{bullets}\n````")
 
 
-def code(source: str, folded: str) -> None:
+def source_code(source: str, folded: str) -> None:
     """Show code, folded. folded: what the line says behind which it stands."""
     _display(*_behind(folded, f"<pre>{_fenced(escape(source))}</pre>", f"````python\n{source}\n````"))
 
 
-def rerun(chapter: str, studies: str, **parameters: str) -> None:
+def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page.
 
     parameters: what the notebook was given besides the studies.
     """
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
-    runs = editions.run_commands(about.names(chapter, edition))
-    html = _scrolling(about.runs(chapter, edition), f"about-{chapter}", wrap=True)
+    runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
+    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True)
     if chapter in about.EVERYTHING:
         runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
     _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
 
 
 def remade(chapter: str, what: str, commands: str) -> None:
-    """As `rerun`, of a page whose numbers are of no study's records.
+    """As `how_to_rerun`, of a page whose numbers are of no study's records.
 
     what: what they were made of and where, Markdown. commands: what makes them again, shell.
     """
@@ -236,7 +236,7 @@ def _written(drawing: Figure, name: str) -> str:
     for text in drawing.findobj(Text):
         text.set_text(titles.in_label(text.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
-    drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda match: titles.in_label(match[0]), svg.drawn(drawing, name))
+    drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda match: titles.in_label(match[0]), svg.to_svg(drawing, name))
     file = re.sub(r"(?<=>)[^<>]+(?=</(?:text|title)>)", lambda match: typeset(match[0]), drawn)
     plt.close(drawing)
     _export(f"{name}.svg", file)
@@ -269,12 +269,12 @@ def _brief(text: str) -> str:
 
 
 def record(**scalars: float | int | str) -> None:
-    """Record the named scalars of a chapter in its last cell; `recorded` reads them."""
+    """Record the named scalars of a chapter in its last cell; `recorded_scalars` reads them."""
     lines = "\n".join(f"{name} = {value}" for name, value in scalars.items())
     display({SCALARS: scalars, "text/plain": lines}, raw=True)
 
 
-def recorded(notebook: str | Path) -> dict:
+def recorded_scalars(notebook: str | Path) -> dict:
     """The scalars that an executed notebook recorded."""
     outputs = [
         output

@@ -78,7 +78,7 @@ PLOTTED = r"DMLPlayground shows ([\d.]+)(?![\d.]* too)"
 DATASETS = ("CUB200", "Cars196", "SOP")
 
 
-def results() -> pd.DataFrame:
+def musgrave_results() -> pd.DataFrame:
     """Tables 3-5 of the Reality Check, a row a number.
 
     Columns: dataset, method, setting ("concatenated", "separated"), metric, mean, ci95 (half width of the 95 %

@@ -20,8 +20,8 @@ def lines(records: StudyRecords) -> list[str]:
     Without test scores, as in a study that chooses a learning rate: the best trials on the validation classes.
     """
     under_way, records = records, repetitions.whole(records)
-    told = about.row(records)
-    parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
+    facts = about.row(records)
+    parts = (facts["data"], *(f"{name} {facts[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
     head += _unfinished(under_way)
     if tables.accuracy(records).empty:
@@ -38,8 +38,8 @@ def _unfinished(records: StudyRecords) -> list[str]:
     The reruns of a method without any result are never made.
     """
     budget, known = records.meta["budget"], studies.known().get(records.name)
-    methods = [each.name for each in known.methods] if known else list(records.meta.get("settings", ()))
-    made = {
+    methods = [method.name for method in known.methods] if known else list(records.meta.get("settings", ()))
+    counts = {
         (kind, method): int(count)
         for kind, frame in (("trials", records.trials), ("reruns", records.reruns))
         for method, count in frame[frame["state"] != "failed"].groupby("method").size().items()
@@ -49,16 +49,16 @@ def _unfinished(records: StudyRecords) -> list[str]:
     repetitions_asked = records.meta.get("repetitions", 1)
     begun = []
     for method in methods:
-        trials, reruns = (made.get((kind, method), 0) for kind in ("trials", "reruns"))
+        trials, reruns = (counts.get((kind, method), 0) for kind in ("trials", "reruns"))
         is_searched = trials >= repetitions_asked * budget["trials"]
         with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
         if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({labels.counted(trials, 'trial')}, {labels.counted(reruns, 'rerun')})")
+            begun.append(f"{method} ({labels.plural(trials, 'trial')}, {labels.plural(reruns, 'rerun')})")
     if not begun:
         return []
-    each = " and ".join(labels.counted(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
-    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {each} each: "
-    return ["", *textwrap.wrap(f"{told}{', '.join(begun)}.", 100, break_on_hyphens=False)]
+    wanted = " and ".join(labels.plural(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
+    text = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {wanted} each: "
+    return ["", *textwrap.wrap(f"{text}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 
 
 def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -90,8 +90,8 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = not lost.index.intersection(first.index).empty
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
-    told = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
-    return rows, [*legend, *told, *filter(None, [signs])]
+    notes = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
+    return rows, [*legend, *notes, *filter(None, [signs])]
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:

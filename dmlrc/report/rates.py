@@ -36,7 +36,7 @@ def embedder_grid_of(study: StudyRecords) -> StudyRecords | None:
     return records.find(f"{study.name}/embedder-rates")
 
 
-def recorded(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
+def recorded_grids(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
     """The grids of an edition's studies that are recorded with two rates and methods at least, by the study's title."""
     grids = {titles.title(study.name): grid_of(study) for study in edition}
     return {title: grid for title, grid in grids.items() if grid and min(best_trials(grid).shape) > 1}
@@ -54,7 +54,7 @@ def best_trials(grid: StudyRecords) -> pd.DataFrame:
     return wide[whole].rename_axis("rate").rename_axis(None, axis=1)
 
 
-def means(best: pd.DataFrame) -> pd.Series:
+def rate_means(best: pd.DataFrame) -> pd.Series:
     """The mean over the methods at each rate, from the lowest; NaN where one diverged, which rules the rate out."""
     return best.mean(axis=1, skipna=False).sort_index()
 
@@ -64,7 +64,7 @@ def best_rate(best: pd.DataFrame) -> float:
 
     best: `best_trials`.
     """
-    scores = means(best).fillna(-1)  # the lowest rate, where losses diverged at every one
+    scores = rate_means(best).fillna(-1)  # the lowest rate, where losses diverged at every one
     return float(scores.idxmax()) if len(scores) else float("nan")
 
 
@@ -75,13 +75,13 @@ def chosen_rate(grid: StudyRecords) -> float | None:
     return rate if best.index.min() < rate < best.index.max() else None
 
 
-def cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
+def grid_cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The grid as cells and marks: percent, the best rate of each method and of the mean in bold.
 
     steps: mean over all runs; cut off: of the runs that ended at the limit of epochs.
     """
     best = best_trials(grid).sort_index(ascending=False)
-    table = best[ordered(best.columns)].assign(mean=means(best))
+    table = best[ordered(best.columns)].assign(mean=rate_means(best))
     runs = grid.runs.groupby("level_number")
     cut_off = runs["stopped"].agg(lambda stopped: f"{100 * (stopped == 'limit').mean():.0f} %")
     texts = table.map(labels.percent).assign(range=(best.max(axis=1) - best.min(axis=1)).map(labels.percent))
@@ -135,7 +135,7 @@ def of_embedders() -> pd.DataFrame:
             continue
         of_trunk = studies.STUDIES[name].protocol.lr
         both = pd.concat([best_trials(shared).loc[[of_trunk]], best_trials(own)]).sort_index()
-        for rate, mean in means(both).items():
+        for rate, mean in rate_means(both).items():
             scores = both.loc[rate]
             changed, pairs = statistics.turned(both.loc[of_trunk], scores)
             row = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": mean, "range": np.ptp(scores)}
@@ -175,7 +175,7 @@ def _is_whole(grid: StudyRecords) -> bool:
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
     best = best_trials(grid) if grid else pd.DataFrame()
-    rate, scores = best_rate(best), means(best)
+    rate, scores = best_rate(best), rate_means(best)
     lower, higher = scores[scores.index < rate].iloc[-1:], scores[scores.index > rate].iloc[:1]
     peak = {"best": rate, "at_best": scores.get(rate, float("nan"))}
     return peak | {"one_lower": lower.sum(min_count=1), "one_higher": higher.sum(min_count=1)}

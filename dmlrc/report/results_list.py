@@ -25,13 +25,13 @@ records.load("cub200-2010-frozen").scores  # a data frame; its columns stand in 
 """
 MEASURED = {
     "neighbours-": "nearest neighbours in trained and untrained spaces: `python -m dmlrc.report.neighbours`",
-    "random-": "what was never trained: `dmlrc.report.untrained.record` makes it",
-    "roth2020-toy": "the toy problem of Roth et al. 2020: `dmlrc.report.roth2020.toy.record` makes it",
+    "random-": "what was never trained: `dmlrc.report.untrained.record_random` makes it",
+    "roth2020-toy": "the toy problem of Roth et al. 2020: `dmlrc.report.roth2020.toy.record_toys` makes it",
 }
 """What the files of results/measured/ are, by how their names begin."""
 
 
-def text() -> str:
+def list_markdown() -> str:
     """The list as Markdown, from the meta.json of every study in results/ and from the catalogue."""
     by_folder: dict[str, list[str]] = {}
     for name in records.recorded_in(paths.results()):
@@ -79,4 +79,4 @@ def _measured() -> Iterable[str]:
 
 
 if __name__ == "__main__":
-    (paths.results() / "README.md").write_text(text(), encoding="utf-8")
+    (paths.results() / "README.md").write_text(list_markdown(), encoding="utf-8")

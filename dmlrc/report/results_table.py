@@ -70,9 +70,9 @@ def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labe
     for row, (values, form) in below.items():
         if len(values := values.dropna()):
             columns = trained["column"][values.index]
-            found = [(each, values[columns == each]) for each in dict.fromkeys(columns)]
-            means = [{"column": each, "mean": part.mean() if row == LIFT else part.max()} for each, part in found]
-            parts.append(pd.DataFrame(means).assign(row=row, form=form, mark=""))
+            by_column = [(column, values[columns == column]) for column in dict.fromkeys(columns)]
+            numbers = [{"column": at, "mean": part.mean() if row == LIFT else part.max()} for at, part in by_column]
+            parts.append(pd.DataFrame(numbers).assign(row=row, form=form, mark=""))
     if len(parts) == 1:
         return scores
     whole = pd.concat(parts, ignore_index=True)

@@ -18,7 +18,7 @@ SCALES = {"cosface": "scale", "proxy_nca": "softmax_scale"}
 LINEAR, LOGARITHMIC = "linear", "logarithmic"
 
 
-def compared(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def compare_scales(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The two ways to search a scale, of each table beside which the logarithmic one is complete.
 
     A row a study, method and way. Columns: study, method, way, validation (best MAP@R of each search, their mean), test
@@ -27,14 +27,14 @@ def compared(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     rows = []
     for main in edition:
-        if found := whole.complete(f"{main.name}/log-scales"):
-            ways = {LINEAR: main, LOGARITHMIC: found.records}
+        if again := whole.complete(f"{main.name}/log-scales"):
+            ways = {LINEAR: main, LOGARITHMIC: again.records}
             rows += [
                 {"study": main.name, "method": method, "way": way}
-                | _validation(each, method)
-                | _test(_tests(each, method), _tests(main, method) if way == LOGARITHMIC else None)
+                | _validation(study, method)
+                | _test(_tests(study, method), _tests(main, method) if way == LOGARITHMIC else None)
                 for method in SCALES
-                for way, each in ways.items()
+                for way, study in ways.items()
             ]
     return pd.DataFrame(rows)
 
@@ -45,49 +45,49 @@ def _tests(records: StudyRecords, method: str) -> pd.Series:
 
 
 def _test(scores: pd.Series, linear: pd.Series | None) -> dict[str, float]:
-    found = {"test": scores.mean(), "luck": scores.std()}
+    row = {"test": scores.mean(), "luck": scores.std()}
     if linear is None:
-        return found | dict.fromkeys(("difference", "low", "high"), np.nan)
+        return row | dict.fromkeys(("difference", "low", "high"), np.nan)
     gain = statistics.welch(scores, linear, "searches")
-    return found | {"difference": gain.value, "low": gain.low, "high": gain.high}
+    return row | {"difference": gain.value, "low": gain.low, "high": gain.high}
 
 
 def _validation(records: StudyRecords, method: str) -> dict[str, float]:
     trials = records.trials[records.trials["method"] == method]
     best = [search.best(part.to_dict("records")) for _, part in trials.groupby("repetition")]
-    scales = [each["params"][SCALES[method]] for each in best]
-    value = float(np.mean([each["value"] for each in best]))
+    scales = [trial["params"][SCALES[method]] for trial in best]
+    value = float(np.mean([trial["value"] for trial in best]))
     return {"validation": value, "lowest": min(scales), "highest": max(scales)}
 
 
-def cells(found: pd.DataFrame) -> pd.DataFrame:
-    """`compared` as cells, MAP@R in percent and points."""
-    scales = found[["lowest", "highest"]].to_numpy()
-    gains = found[["difference", "low", "high"]].to_numpy()
+def scale_cells(ways: pd.DataFrame) -> pd.DataFrame:
+    """`compare_scales` as cells, MAP@R in percent and points."""
+    scales = ways[["lowest", "highest"]].to_numpy()
+    gains = ways[["difference", "low", "high"]].to_numpy()
     shown = {
-        "validation": found["validation"].map(labels.percent),
-        "test": found["test"].map(labels.percent),
+        "validation": ways["validation"].map(labels.percent),
+        "test": ways["test"].map(labels.percent),
         "gain": [labels.percent(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
-        "SD between searches": found["luck"].map(labels.percent),
+        "SD between searches": ways["luck"].map(labels.percent),
         "scales that won": [f"{labels.number(low)} to {labels.number(high)}" for low, high in scales],
     }
-    keys = [found["study"].map(titles.title), found["method"].map(labels.method_label), found["way"]]
+    keys = [ways["study"].map(titles.title), ways["method"].map(labels.method_label), ways["way"]]
     return pd.DataFrame(shown).set_index(pd.MultiIndex.from_arrays(keys, names=["Study", "Loss", "Scale searched"]))
 
 
-def places(study: StudyRecords) -> list[float]:
+def winning_places(study: StudyRecords) -> list[float]:
     """Where in their linear range the scales lie that won each search of a table: 0 is its lower end, 1 its upper."""
-    found = []
+    places = []
     for method, scale in SCALES.items():
         limits, ends = tables.METHODS[method].space[scale], _validation(study, method)
-        found += [(ends[end] - limits.low) / (limits.high - limits.low) for end in ("lowest", "highest")]
-    return found
+        places += [(ends[end] - limits.low) / (limits.high - limits.low) for end in ("lowest", "highest")]
+    return places
 
 
-def gains(found: pd.DataFrame) -> pd.DataFrame:
+def gains(ways: pd.DataFrame) -> pd.DataFrame:
     """What the logarithmic way adds to the linear one, a row a study and method: validation and test MAP@R, fractions.
 
-    found: of `compared`.
+    ways: of `compare_scales`.
     """
-    scores = found.set_index(["study", "method", "way"])[["validation", "test"]].unstack("way")
+    scores = ways.set_index(["study", "method", "way"])[["validation", "test"]].unstack("way")
     return scores.xs(LOGARITHMIC, axis=1, level="way") - scores.xs(LINEAR, axis=1, level="way")

@@ -112,7 +112,7 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(cells | {"in spreads of the trials": shares})
 
 
-def plan(studies: Iterable[Study]) -> pd.DataFrame:
+def planned_tables(studies: Iterable[Study]) -> pd.DataFrame:
     """What the papers' own tables, which need a GPU, ask for: a row a study; sweeps around them are left out.
 
     At once: how many units can be under way, the reruns of each method and repetition, and the untrained trunk. In a

@@ -30,7 +30,7 @@ def by_dimension(main: str) -> pd.Series:
     return scores.groupby("level_number")["value"].mean()
 
 
-def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
+def curves_by_dimension(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
     """`by_dimension` within each sweep of sizes, by its study; without the studies for which nothing is left."""
     curves = {}
     for name, sweep in sweeps.items():
@@ -40,7 +40,7 @@ def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
     return {name: curve for name, curve in curves.items() if len(curve)}
 
 
-def scores(records: StudyRecords) -> pd.DataFrame:
+def precision_scores(records: StudyRecords) -> pd.DataFrame:
     """P@1 of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
     rows = records.scores[records.scores["metric"] == METRIC]
     return rows[rows["setting"].isin(["separated", "concatenated"]) & rows["value"].notna()]
@@ -48,7 +48,7 @@ def scores(records: StudyRecords) -> pd.DataFrame:
 
 def of_trunk(records: StudyRecords) -> float:
     """P@1 of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
-    rows = scores(records)
+    rows = precision_scores(records)
     return float(rows[rows["method"] == PRETRAINED]["value"].max())
 
 
@@ -60,7 +60,7 @@ def of_rows(records: StudyRecords) -> pd.Series:
     has another one. Where that is not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN
     where it is not there either, and where another order of the classes makes other test classes.
     """
-    rows, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
+    rows, curve = precision_scores(records), by_dimension(records.meta["parent"] or records.name)
     trunk = of_trunk(records)
     keys = rows[rows["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
     if _has_other_test_classes(records):
@@ -90,7 +90,7 @@ def _width(protocol: Mapping, setting: str) -> float:
 
 
 def sizes_above(curve: pd.Series, sweep: StudyRecords) -> tuple[int, int]:
-    """At how many sizes the best row of a sweep lies above `around` of it, by its mean, and of how many."""
-    rows = scores(sweep).groupby(["row", "level_number"])["value"].mean()
+    """At how many sizes the best row of a sweep lies above its curve of the trunk, by its mean, and of how many."""
+    rows = precision_scores(sweep).groupby(["row", "level_number"])["value"].mean()
     best = rows.groupby("level_number").max().reindex(curve.index).dropna()
     return int((best > curve[best.index]).sum()), len(best)

@@ -89,10 +89,10 @@ def half_width(values: Sequence[float], level: float = LEVEL) -> float:
 
 def of_groups(groups: SeriesGroupBy) -> pd.DataFrame:
     """Each group's mean, ci95 (`half_width`, NaN where a value is missing) and n, how many values it has."""
-    found = groups.agg(mean="mean", ci95="std", n="size", known="count")
-    reach = found["n"].map({n: _student(LEVEL, n - 1) / np.sqrt(n) for n in found["n"].unique() if n > 1})
-    halves = (reach * found["ci95"]).where(found["known"] == found["n"])
-    return found.assign(ci95=halves.astype(float)).drop(columns="known")
+    table = groups.agg(mean="mean", ci95="std", n="size", known="count")
+    reach = table["n"].map({n: _student(LEVEL, n - 1) / np.sqrt(n) for n in table["n"].unique() if n > 1})
+    halves = (reach * table["ci95"]).where(table["known"] == table["n"])
+    return table.assign(ci95=halves.astype(float)).drop(columns="known")
 
 
 @functools.cache  # a table asks for the same few thousands of times
@@ -157,7 +157,7 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
     """
     both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
     ranks = [to_ranks(both[name]) for name in both]
-    if len(both) < 3 or any(np.ptp(each) == 0 for each in ranks):
+    if len(both) < 3 or any(np.ptp(values) == 0 for values in ranks):
         return {"rho": np.nan, "p": np.nan, "n": len(both)}
     test = stats.spearmanr(*ranks)
     return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
@@ -166,7 +166,7 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
     """Pearson's correlation; NaN where one of the two is constant, or for a single point."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    if len(x) < 2 or any(np.ptp(np.round(each, 12)) == 0 for each in (x, y)):  # but for the order of a sum
+    if len(x) < 2 or any(np.ptp(np.round(values, 12)) == 0 for values in (x, y)):  # but for the order of a sum
         return float("nan")
     return float(stats.pearsonr(x, y).statistic)
 
@@ -194,11 +194,11 @@ def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Est
     (-0.5, 2)
     """
     weights = np.array([weight for weight, _ in groups], float)
-    values = [_finite(each) for _, each in groups]
-    counts = np.array([len(each) for each in values])
+    values = [_finite(group) for _, group in groups]
+    counts = np.array([len(group) for group in values])
     n = int(counts.min())
-    value = float(weights @ [each.mean() for each in values]) if n else np.nan
-    parts = weights**2 * [each.var(ddof=1) / len(each) for each in values] if n > 1 else np.zeros(1)
+    value = float(weights @ [group.mean() for group in values]) if n else np.nan
+    parts = weights**2 * [group.var(ddof=1) / len(group) for group in values] if n > 1 else np.zeros(1)
     if not parts.sum():
         return Estimate(value, np.nan, np.nan, n, units, WELCH)
     return Estimate.around(value, welch_half(parts, counts), n, units, WELCH)
@@ -283,7 +283,7 @@ def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
     >>> turned([1, 2, 3], [1, 3, 2])
     (1, 3)
     """
-    signs = [np.sign(np.subtract.outer(each, each)) for each in (np.asarray(x, float), np.asarray(y, float))]
+    signs = [np.sign(np.subtract.outer(scores, scores)) for scores in (np.asarray(x, float), np.asarray(y, float))]
     upper = np.triu_indices(len(signs[0]), 1)
     return int((signs[0] * signs[1] < 0)[upper].sum()), len(upper[0])
 
@@ -635,10 +635,10 @@ def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nda
     centre = np.nansum(means, axis=1) / np.maximum(counts, 1)
     deviation = np.sqrt(np.nansum((means - centre[:, None]) ** 2, axis=1) / np.maximum(counts - 1, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        sides = [(centre[each], deviation[each], counts[each]) for each in (first, second)]
+        sides = [(centre[rows], deviation[rows], counts[rows]) for rows in (first, second)]
         p = stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue
-    told = (np.minimum(counts[first], counts[second]) > 1) & (deviation[first] + deviation[second] > 0)
-    return np.where(told, p, np.nan)
+    testable = (np.minimum(counts[first], counts[second]) > 1) & (deviation[first] + deviation[second] > 0)
+    return np.where(testable, p, np.nan)
 
 
 def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -648,7 +648,7 @@ def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayL
     range lies between the greatest lower and the greatest upper end of these: an interval that covers at least as
     often. The value is the range of the scores as measured, which luck widens.
     """
-    centre, variance, df = (np.asarray(each, float) for each in (centre, variance, df))
+    centre, variance, df = (np.asarray(values, float) for values in (centre, variance, df))
     if len(centre) == 1:
         return Estimate(0.0, 0.0, 0.0, 1, "methods", TUKEY)
     difference, half = _every_pair(centre, variance, df, most, lambda free: all_pairs(len(centre), free, level))
@@ -730,7 +730,7 @@ def _every_pair(
 def all_pairs(methods: int, df: np.ndarray, level: float = LEVEL) -> np.ndarray:
     """The quantile for the t statistics of all pairs, at each of these df, rounded down; NaN where there are none."""
     distinct, places = np.unique(np.floor(df + 1e-9), return_inverse=True)
-    return np.array([_tukey(methods, int(each), level) for each in distinct])[places].reshape(df.shape)
+    return np.array([_tukey(methods, int(free), level) for free in distinct])[places].reshape(df.shape)
 
 
 @functools.cache

@@ -156,10 +156,10 @@ def name_ends(
     line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "relpos": (0, 0.5)}  # to the left edge of the name
     for name, place in zip(names, places, strict=True):
         arrow = line | {"color": method_style(name).colour}
-        axis.annotate(drawn(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
+        axis.annotate(escape_math(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
 
 
-def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
+def share_axes(drawings: Sequence[Figure], which: str) -> list[Figure]:
     """The figures, with one scale of the horizontal ("x") or vertical ("y") axes for all of them."""
     axes = [axis for drawing in drawings for axis in drawing.axes]
     limits = [getattr(axis, f"get_{which}lim")() for axis in axes]
@@ -195,7 +195,7 @@ def narrow(title: str) -> str:
     return "\n".join(textwrap.wrap(titles.in_label(title), 16))
 
 
-def drawn(name: str) -> str:
+def escape_math(name: str) -> str:
     """A name that a user gave, as Matplotlib shows it as it is: dollar signs would make it a formula.
 
     >>> print(drawn("$a$"))
@@ -206,7 +206,7 @@ def drawn(name: str) -> str:
 
 def method_rows(axis: Axes, names: Sequence[str], methods: Methods = METHODS) -> None:
     """Methods down the vertical axis, the first on top."""
-    texts = [drawn(labels.method_label(name, methods)) for name in names]
+    texts = [escape_math(labels.method_label(name, methods)) for name in names]
     axis.set(yticks=range(len(names)), yticklabels=texts, ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MaxNLocator(5))

@@ -29,7 +29,7 @@ def tips(marks: Artist, texts: str | Sequence[str]) -> None:
         marks.set_url(_TIP + texts)
 
 
-def drawn(figure: Figure, salt: str) -> str:
+def to_svg(figure: Figure, salt: str) -> str:
     """A figure as an SVG file, dark on white; a tip is the `<title>` of its mark. salt: makes its ids its own."""
     for axis in figure.axes:
         if any(isinstance(marks, QuadMesh) for marks in axis.collections):
@@ -47,7 +47,7 @@ def drawn(figure: Figure, salt: str) -> str:
 
 
 def inline(svg: str) -> str:
-    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `drawn`.
+    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `to_svg`.
 
     Whoever shows it says what it shows: a reader who listens is told that alone.
     """

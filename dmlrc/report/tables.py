@@ -47,12 +47,12 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
 def accuracy(records: StudyRecords) -> pd.DataFrame:
     """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best, gap.
 
-    The first as in `published.results`; n is the number of reruns. ci95 is the half width of the 95 % interval,
-    rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the best. Where
-    each method was searched more than once all of them count the luck of search and seed (`statistics.summary`), and a
-    column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows its luck: they are then of the
-    seeds (`statistics.by_luck_of_seeds`). ci95 is NaN for a single rerun; of the pretrained row nothing but the mean is
-    told, since it has no seed.
+    The first as in `published.musgrave_results`; n is the number of reruns. ci95 is the half width of the 95 %
+    interval, rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the
+    best. Where each method was searched more than once all of them count the luck of search and seed
+    (`statistics.summary`), and a column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows
+    its luck: they are then of the seeds (`statistics.by_luck_of_seeds`). ci95 is NaN for a single rerun; of the
+    pretrained row nothing but the mean is told, since it has no seed.
     """
     return _accuracy(records).copy()
 
@@ -86,7 +86,7 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def deciding(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of concatenated MAP@R, which decides. frame: `accuracy`, or one data set of `published.results`."""
+    """The rows of concatenated MAP@R, which decides. frame: `accuracy`, or part of `published.musgrave_results`."""
     return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
 
 
@@ -182,7 +182,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
     """How far apart the methods are: best, worst, range (fractions), the methods' mean ci95, and which they are.
 
-    frame: `accuracy` or one data set of `published.results`. Without a trained method the numbers are NaN.
+    frame: `accuracy` or one data set of `published.musgrave_results`. Without a trained method the numbers are NaN.
     """
     rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
     means, half = rows["mean"], float(rows["ci95"].mean())
@@ -194,8 +194,8 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
 def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
     """Mean relative improvement in P@1 of the newer methods over a baseline, by setting: 0.02 is 2 % better.
 
-    frame: `accuracy` or one data set of `published.results`. baseline: one of `CLASSICS`; all methods but these two
-    are newer. Fig. 5 of the Reality Check. A setting without the baseline is NaN.
+    frame: `accuracy` or one data set of `published.musgrave_results`. baseline: one of `CLASSICS`; all methods but
+    these two are newer. Fig. 5 of the Reality Check. A setting without the baseline is NaN.
     """
     rows = frame[(frame["metric"] == "precision_at_1") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean").reindex(columns=list(SETTINGS))
@@ -224,7 +224,7 @@ def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> p
     who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
     or in ours).
     """
-    theirs = published.results()
+    theirs = published.musgrave_results()
     measured = {name: theirs[theirs["dataset"] == name] for name in published.DATASETS}
     measured |= {records.name: accuracy(records) for records in edition}
     rows = []
@@ -378,7 +378,7 @@ def at_edge(value: float, limits: Float | Int) -> bool:
     return not 0.02 < bench.unit_cube({"": limits}, [{"": value}]).item() < 0.98
 
 
-def methods() -> pd.DataFrame:
+def reality_check_methods() -> pd.DataFrame:
     """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
     rows = {row.name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for row in METHODS.values()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
@@ -490,7 +490,7 @@ def protocols() -> pd.DataFrame:
     return table.drop(index=["name", "paper", *recorded, *OURS_ALONE])
 
 
-def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
+def random_trunks_of_study(untrained: StudyRecords) -> pd.DataFrame:
     """NMI of trunks with random weights on a study's test half, mean over the seeds. untrained: experiment "trunks".
 
     Columns as `untrained.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.

@@ -141,7 +141,7 @@ def trunk_level(level: str) -> tuple[str, str]:
     return (name, kind) if kind in ("random", "frozen") else (level, "")
 
 
-def trunk(level: str) -> str:
+def trunk_title(level: str) -> str:
     """A level of a sweep over trunks as printed.
 
     >>> trunk("conv4-random"), trunk("timm:tf_efficientnet_lite0")

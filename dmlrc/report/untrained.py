@@ -1,7 +1,7 @@
 """What chapters show without training: metrics on toy spaces, on random embeddings, of trunks with random weights.
 
 The last two take a minute of one core, and nothing that a reader trains changes them. So they are recorded
-(`record`), and a page computes them anew only for settings that have no record.
+(`record_random`), and a page computes them anew only for settings that have no record.
 """
 
 import itertools
@@ -134,7 +134,7 @@ def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None
     The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
     """
     recorded = experiments.load_experiment(study.name, "trunks")
-    if recorded and len(scores := tables.random_trunks(recorded)):
+    if recorded and len(scores := tables.random_trunks_of_study(recorded)):
         return scores
     try:
         return random_trunks(data.load(study.meta["dataset"]), trunks)
@@ -142,7 +142,7 @@ def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None
         return None
 
 
-def record(
+def record_random(
     points: int, class_counts: Sequence[int], trunks: Sequence[str], trunk_classes: Sequence[int], dim: int = 64
 ) -> None:
     """Compute both tables at the settings of the chapter, and write the records that pages read."""

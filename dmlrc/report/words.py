@@ -33,7 +33,7 @@ _NO_TEXT = re.compile(r"^\s*\||^\s*:[\w-]+:|^\([\w-]+\)=$")
 """Rows of tables, options of directives, and labels."""
 
 
-def count(markdown: str) -> int:
+def count_words(markdown: str) -> int:
     """The words of a text; what a role shows is one.
 
     >>> count("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
@@ -58,12 +58,12 @@ def _text_lines(markdown: str) -> Iterator[str]:
             inside.append((fence["fence"], fence["directive"] in _CONTAINERS))
 
 
-def pages() -> dict[str, int]:
+def words_by_page() -> dict[str, int]:
     """The words of each page, by its name without suffix."""
     home = paths.home()
     notebooks = {path.stem: _markdown(path) for path in sorted((home / "notebooks").glob("*.ipynb"))}
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((home / "book").glob("*.md"))}
-    return {name: count(text) for name, text in (notebooks | texts).items() if name not in LEFT_OUT}
+    return {name: count_words(text) for name, text in (notebooks | texts).items() if name not in LEFT_OUT}
 
 
 def _markdown(notebook: Path) -> str:
@@ -72,7 +72,7 @@ def _markdown(notebook: Path) -> str:
 
 
 def too_long(words: dict[str, int]) -> list[str]:
-    """What is over its limit, a line each. words: as `pages`."""
+    """What is over its limit, a line each. words: as `words_by_page`."""
     story = [name for name in words if name[:2].isdigit() and name not in REFERENCE]
     limits = {name: LONGER.get(name, CHAPTER) for name in (*story, "method")}
     over = [f"{name}: {words[name]} of {limit} words" for name, limit in limits.items() if words.get(name, 0) > limit]
@@ -83,12 +83,12 @@ def too_long(words: dict[str, int]) -> list[str]:
     return over
 
 
-def main() -> None:
-    words = pages()
+def _main() -> None:
+    words = words_by_page()
     print("\n".join(f"{number:6,} {name}" for name, number in words.items()))
     print("\n".join(over := too_long(words)))
     sys.exit(bool(over))
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -28,8 +28,8 @@ def mixed():
 
 def test_records_of_one_commit_name_it_once():
     found = fake_records()
-    assert about.made(found, "commit") == "0000000000"
-    assert about.made(found, "processor") == "none"
+    assert about.environments(found, "commit") == "0000000000"
+    assert about.environments(found, "processor") == "none"
 
 
 def test_every_device_and_torch_of_the_rows_is_named(mixed):
@@ -53,14 +53,14 @@ def test_rows_of_an_experiment_go_by_their_labels(mixed):
     rows = {"triplet": "proxy_nca@resnet18-random"}
     frames = {name: getattr(mixed, name).replace({"method": rows}) for name in ("trials", "reruns")}
     meta = mixed.meta | {"study": "cub200-2010-frozen/roth2020/trunks"}
-    told = about.made(replace(mixed, **frames, meta=meta), "commit")
+    told = about.environments(replace(mixed, **frames, meta=meta), "commit")
     assert told.endswith("1111111111 (Pnca (ResNet18-random))")
 
 
 def test_every_commit_and_processor_of_the_rows_is_named(mixed):
-    assert about.made(mixed, "commit") == "0000000000 (14 methods); 1111111111 (Triplet)"
-    assert about.made(mixed, "processor") == "none (14 methods); another machine (Triplet)"
+    assert about.environments(mixed, "commit") == "0000000000 (14 methods); 1111111111 (Triplet)"
+    assert about.environments(mixed, "processor") == "none (14 methods); another machine (Triplet)"
     told = inventory.provenance([mixed])[mixed.name]
     assert "1111111111 (Triplet)" in told["commit"]
     assert "another machine" in told["processor"]
-    assert "1111111111" in json.dumps(about.runs("fork_a_loss", [mixed]).to_dict())
+    assert "1111111111" in json.dumps(about.study_table("fork_a_loss", [mixed]).to_dict())

@@ -55,7 +55,7 @@ def scores(level):
 
 
 def test_every_loss_is_described_and_drawn_in_its_own_way():
-    table = page.methods()
+    table = page.later_methods()
     assert list(table.index) == NAMES == list(page.WHAT)
     for name in NAMES:
         look = style.method_style(name)
@@ -78,7 +78,7 @@ def test_identities_hold_and_could_fail():
 
 
 def test_claims_reach_from_2016_to_2025_and_keep_trunks_apart():
-    table = page.claims()
+    table = page.claims_with_trunks()
     assert (table["year"].min(), table["year"].max()) == (2016, 2025)
     assert set(table["trunk"]) == set(page.TRUNKS)
     assert set(table[table["trunk"] == "other"]["backbone"]) == {"Inception", "ResNet18"}
@@ -110,7 +110,7 @@ def test_trends_within_a_trunk():
 
 
 def test_reruns_stand_beside_the_claim_of_the_same_trunk():
-    table = page.reruns()
+    table = page.reruns_by_others()
     mine = table[(table["dataset"] == "CUB200") & table["by"].str.startswith("Liao")].set_index("method")
     assert mine.loc["Proxy Anchor", ["r1", "claimed"]].tolist() == pytest.approx([0.675, 0.697])
     assert np.isnan(mine.loc["Contrastive", "claimed"])
@@ -128,9 +128,9 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
     main, after = main_study(), after_study(dict.fromkeys(NAMES, 0.5))
     best = tables.spread(tables.accuracy(main))["best_method"]
     assert best not in tables.CLASSICS
-    assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
-    cells, marks = page.results(page.joined(main, after))
-    labels = [labels_of.method_label(name, labels_of.KNOWN) for name in page.rows(main)]
+    assert page.methods_shown(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
+    cells, marks = page.later_results_cells(page.join_later_losses(main, after))
+    labels = [labels_of.method_label(name, labels_of.KNOWN) for name in page.methods_shown(main)]
     assert cells.index.tolist() == marks.index.tolist() == [*labels, LIFT]
     concatenated = cells["Concatenated (512-d)", "MAP@R"]
     assert concatenated["Circle"].startswith("50.05 ± ")
@@ -142,33 +142,33 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
 
 def test_a_best_method_that_is_a_classic_stands_there_once():
     main = main_study(missing=[method.name for method in musgrave2020.METHODS if method.name != "triplet"])
-    assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", *NAMES]
+    assert page.methods_shown(main) == [PRETRAINED, "contrastive", "triplet", *NAMES]
 
 
 def test_what_is_not_run_says_so():
     main = main_study()
-    cells, _ = page.results(main)
+    cells, _ = page.later_results_cells(main)
     assert cells.loc["Smooth-AP"].tolist() == [*["–"] * 6, "not run"]
     assert page.against_the_fourteen(main) == {}
     partly = after_study({"circle": 0.5}, reruns=1)
-    cells, _ = page.results(page.joined(main, partly))
+    cells, _ = page.later_results_cells(page.join_later_losses(main, partly))
     assert cells.loc["Circle", ("", "reruns")] == "unfinished: 1"
     assert cells.loc["Smooth-AP", ("", "reruns")] == "not run"
     empty = main_study(missing=[method.name for method in musgrave2020.METHODS])
     assert page.best_of_the_fourteen(empty) is None
-    assert page.against_the_fourteen(page.joined(empty, partly)) == {}
-    assert page.results(empty)[0].loc["Triplet", ("", "reruns")] == "not run"
+    assert page.against_the_fourteen(page.join_later_losses(empty, partly)) == {}
+    assert page.later_results_cells(empty)[0].loc["Triplet", ("", "reruns")] == "not run"
 
 
 def test_new_losses_against_the_best_of_the_fourteen():
     main = main_study(reruns=3)
     top = tables.spread(tables.accuracy(main))
     levels = {"circle": 0.9, "supcon": top["best"], "proxy_nca_pp": 0.1}
-    found = page.against_the_fourteen(page.joined(main, after_study(levels, reruns=3)))
+    found = page.against_the_fourteen(page.join_later_losses(main, after_study(levels, reruns=3)))
     assert found["best_method"] == "circle"
     assert found["fourteen_method"] == top["best_method"]
     assert (found["above"], found["below"], found["n"]) == (1, 1, 3)
-    leads = page.leads(page.joined(main, after_study(levels, reruns=3)))
+    leads = page.leads_over_best(page.join_later_losses(main, after_study(levels, reruns=3)))
     assert leads["lead"]["circle"] == pytest.approx(found["best"] - found["fourteen"])
     assert leads["lead"][top["best_method"]] == 0
 
@@ -177,19 +177,23 @@ def test_one_function_under_three_names():
     main, after = main_study(), after_study({"proxy_nca_pp": 0.9})
     means = tables.deciding(tables.accuracy(main)).set_index("method")["mean"]
     lowest = means[["proxy_nca", "normalized_softmax"]].min()
-    assert page.one_function(page.joined(main, after)) == pytest.approx(0.9005 - lowest)
+    assert page.spread_of_one_function(page.join_later_losses(main, after)) == pytest.approx(0.9005 - lowest)
 
 
 def test_the_numbers_of_the_text(monkeypatch):
     main, after = main_study(reruns=3), after_study({"circle": 0.9, "proxy_nca_pp": 0.1}, reruns=3)
     monkeypatch.setattr(page.editions, "experiment_of", lambda name, experiment: after)
     found, name = page.numbers([main]), main.meta["dataset"]
-    both = page.joined(main, after)
+    both = page.join_later_losses(main, after)
     against = page.against_the_fourteen(both)
     assert found[f"{name}.gap"] == pytest.approx(100 * (against["fourteen"] - against["best"]))
     assert (found[f"{name}.above"], found[f"{name}.below"], found[f"{name}.n"]) == (1, 1, 2)
     assert found[f"{name}.tied"] == "circle"
-    assert found["one_function.low"] == found["one_function.high"] == pytest.approx(100 * page.one_function(both))
+    assert (
+        found["one_function.low"]
+        == found["one_function.high"]
+        == pytest.approx(100 * page.spread_of_one_function(both))
+    )
     assert found["claims.low"] < found["claims.high"]
     assert found["resnet50.low"] < found["resnet50.high"]
     assert (found["reruns.below"], found["reruns.n"]) == (4, 5)
@@ -197,7 +201,7 @@ def test_the_numbers_of_the_text(monkeypatch):
 
 def test_joined_records_keep_both_studies():
     main, after = main_study(), after_study({"circle": 0.5})
-    both = page.joined(main, after)
+    both = page.join_later_losses(main, after)
     assert both.name == "fake-main"
     assert len(both.trials) == len(main.trials) + len(after.trials)
     pretrained = both.scores[both.scores["method"] == PRETRAINED]
@@ -217,9 +221,9 @@ def measured(both):
 
 def test_the_figure_holds_claims_and_measurements():
     main, after = main_study(), after_study(dict.fromkeys(NAMES, 0.5))
-    panels = {"with": measured(page.joined(main, after)), "without": measured(main)}
+    panels = {"with": measured(page.join_later_losses(main, after)), "without": measured(main)}
     assert panels["with"].set_index("method").loc["recall_at_k", "year"] == 2022
-    table = page.claims()
+    table = page.claims_with_trunks()
     axes = [axis for figure in figures.over_the_years(table, panels) for axis in figure.axes]
     titles = [axis.get_title() for axis in axes]
     assert titles == [*(f"{name}, as papers claim" for name in published.DATASETS), "with", "without"]
@@ -238,8 +242,8 @@ def test_the_figure_holds_claims_and_measurements():
 
 def test_a_loss_is_drawn_at_its_distance_from_the_best_older_one():
     main, after = main_study(reruns=3), after_study({"circle": 0.9}, reruns=3)
-    leads = page.leads(page.joined(main, after))
-    [axis] = figures.leads({main.name: leads}).axes
+    leads = page.leads_over_best(page.join_later_losses(main, after))
+    [axis] = figures.leads_figure({main.name: leads}).axes
     [older] = [dots for dots in axis.collections if len(dots.get_offsets()) == 14]
     assert older.get_offsets()[:, 0].max() == 0
     [drawn] = [line for line in axis.lines if line.get_marker() == "D"]
@@ -250,6 +254,6 @@ def test_the_figure_of_high_scores_and_of_none():
     main = main_study()
     high = pd.DataFrame({"method": ["triplet", "circle"], "year": [2006, 2020], "value": [0.99, 0.98]})
     empty = measured(replace(main, scores=main.scores[main.scores["method"] == PRETRAINED]))
-    axes = figures.over_the_years(page.claims(), {"high": high, "empty": empty})[-1].axes
+    axes = figures.over_the_years(page.claims_with_trunks(), {"high": high, "empty": empty})[-1].axes
     assert axes[-2].get_ylim() == (50, 100)
     assert [text.get_text() for text in axes[-1].texts] == ["not run"]

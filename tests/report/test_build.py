@@ -77,8 +77,8 @@ def test_chapters_of_the_smoke_study_in_kernels_of_their_own(checkout, smoke, mo
 def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(paths.home() / "exports"))
     monkeypatch.setattr(importances, "TREES", 8)
-    monkeypatch.setattr(toy.train, "__defaults__", (0, 2))
-    monkeypatch.setattr(svg, "drawn", books.drawn_without_a_file)
+    monkeypatch.setattr(toy.train_toy, "__defaults__", (0, 2))
+    monkeypatch.setattr(svg, "to_svg", books.drawn_without_a_file)
     with golden.judging_once():
         for page in build.chapters():
             if not page.parameters and Path(page.name).stem not in (*PAGES, *OF_NO_STUDY):
@@ -186,18 +186,18 @@ def test_two_books_of_one_clone_are_not_made_at_once(home):
 
 
 def test_editions(home):
-    assert editions.names("quick") == ["grocery-quick"]
-    assert editions.names("glyphs-quick, glyphs-full,glyphs-quick") == ["glyphs-quick", "glyphs-full"]
+    assert editions.study_names("quick") == ["grocery-quick"]
+    assert editions.study_names("glyphs-quick, glyphs-full,glyphs-quick") == ["glyphs-quick", "glyphs-full"]
     with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
-        editions.load("glyph-quick")
+        editions.load_edition("glyph-quick")
     with pytest.raises(MissingDataError, match=r"glyphs-quick.* has no records"):
-        editions.load("glyphs-quick")
-    assert editions.names("quick, glyphs-full,grocery-quick") == ["grocery-quick", "glyphs-full"]
+        editions.load_edition("glyphs-quick")
+    assert editions.study_names("quick, glyphs-full,grocery-quick") == ["grocery-quick", "glyphs-full"]
     with pytest.raises(DmlrcError, match="no study is published yet: `make book STUDY=quick` needs none"):
-        editions.names("published")
+        editions.study_names("published")
     for nothing in ("", "glyphs-quick,", 5, ["glyphs-quick"]):
         with pytest.raises(UsageError, match="give the name of a study, or several joined by commas"):
-            editions.load(nothing)
+            editions.load_edition(nothing)
 
 
 def test_a_study_without_a_finished_rerun_is_no_chapter_yet(home):
@@ -205,7 +205,7 @@ def test_a_study_without_a_finished_rerun_is_no_chapter_yet(home):
     for rerun in (home / "runs" / "glyphs-smoke").glob("*/*rerun*.json"):
         rerun.unlink()
     with pytest.raises(MissingDataError, match="'glyphs-smoke' has no finished rerun yet: `dmlrc study run"):
-        editions.load("glyphs-smoke")
+        editions.load_edition("glyphs-smoke")
 
 
 def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
@@ -221,14 +221,17 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
         meta = {"study": name, "budget": vars(found.budget), "complete": name in complete}
         (home / "results" / name).mkdir(parents=True)
         (home / "results" / name / "meta.json").write_text(json.dumps(meta))
-    assert editions.names("published") == ["cub200-2010-frozen", "first-runs/cars196crops-frozen"]
+    assert editions.study_names("published") == ["cub200-2010-frozen", "first-runs/cars196crops-frozen"]
     path = home / "results" / "cars196crops-frozen"
     path.mkdir()
     (path / "meta.json").write_text(json.dumps(meta | {"study": path.name, "complete": True}))
-    assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]  # its first run steps back
-    assert editions.names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
-    assert editions.chapters("published,quick") == editions.names("published")
-    assert editions.chapters("quick,glyphs-quick") == ["grocery-quick", "glyphs-quick"]
+    assert editions.study_names("published") == [
+        "cub200-2010-frozen",
+        "cars196crops-frozen",
+    ]  # its first run steps back
+    assert editions.study_names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
+    assert editions.chapter_studies("published,quick") == editions.study_names("published")
+    assert editions.chapter_studies("quick,glyphs-quick") == ["grocery-quick", "glyphs-quick"]
     assert editions.yours("published,quick,cub200-2010-frozen") == ["grocery-quick"]
     assert editions.yours("published") == editions.yours("quick") == []
     assert editions.trained("quick") == ["grocery-quick"]
@@ -244,7 +247,7 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
     (home / "results" / found.name / "meta.json").write_text(json.dumps(meta))
     assert editions.is_yours("glyphs-smoke")
     assert not editions.is_yours(found.name)
-    [records] = editions.load("glyphs-smoke")
+    [records] = editions.load_edition("glyphs-smoke")
     assert labels.caption(records) == "`glyphs-smoke`, your run: n = 2 reruns."
 
 
@@ -259,10 +262,10 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
 def test_a_chapter_is_made_of_methods_tables(home, changes, says):
     write_fake_study(study="glyphs-smoke")
     path = home / "runs" / "glyphs-smoke" / "meta.json"
-    assert [each.name for each in editions.load("glyphs-smoke")] == ["glyphs-smoke"]
+    assert [each.name for each in editions.load_edition("glyphs-smoke")] == ["glyphs-smoke"]
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(UsageError, match=says):
-        editions.load("glyphs-smoke")
+        editions.load_edition("glyphs-smoke")
 
 
 def test_one_page_of_no_chapters_says_what_to_do(home):

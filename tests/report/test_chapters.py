@@ -70,13 +70,13 @@ def test_notebook_is_clean_and_has_one_parameters_cell(path):
 
 def test_chapters_record_their_scalars(book, edition):
     _, chapters = book
-    metrics = publish.recorded(chapters / "02_which_score_to_trust.ipynb")
+    metrics = publish.recorded_scalars(chapters / "02_which_score_to_trust.ipynb")
     assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
-    results = publish.recorded(chapters / "04_which_loss_wins.ipynb")
+    results = publish.recorded_scalars(chapters / "04_which_loss_wins.ipynb")
     for name in edition.studies.split(","):
         assert results[f"{name}.best"] > results[f"{name}.worst"]
     for path in NOTEBOOKS:
-        assert publish.recorded(chapters / path.name)
+        assert publish.recorded_scalars(chapters / path.name)
 
 
 def test_every_table_and_figure_is_in_the_book_and_not_empty(book, edition):

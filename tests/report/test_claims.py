@@ -129,16 +129,16 @@ def test_every_rule_is_dated_and_tried():
 )
 def test_a_loss_off_its_rate_is_no_witness(base, best, withdrawn):
     claim = BY_ID["fehervari-margin-like-npairs"]
-    judged = rule.evaluate(claim, base | {claim.grid: grid(best)})
+    judged = rule.judge_claim(claim, base | {claim.grid: grid(best)})
     assert (judged.verdict == RETRACTED, judged.rule == "rate") == (bool(withdrawn), bool(withdrawn))
     assert judged.why.endswith(withdrawn)
-    assert rule.evaluate(claim, base | {claim.grid: None}).rule == "rate"
+    assert rule.judge_claim(claim, base | {claim.grid: None}).rule == "rate"
     unnamed = replace(claim, named=())
-    assert rule.evaluate(unnamed, base | {claim.grid: None}).verdict == REPRODUCED
+    assert rule.judge_claim(unnamed, base | {claim.grid: None}).verdict == REPRODUCED
 
 
 def test_sentences_on_batches_are_withdrawn_and_no_others(base):
-    found = {claim.id for claim in claims.CLAIMS if claim.needs and rule.evaluate(claim, base).rule == "batches"}
+    found = {claim.id for claim in claims.CLAIMS if claim.needs and rule.judge_claim(claim, base).rule == "batches"}
     assert found == {
         *("roth-batch-size", "roth-spc2-over-spc4", "roth-best-samplers", "roth-sampling-effect"),
         *("fehervari-batches", "fehervari-batches-proxy-softmax", "fehervari-batches-margin"),
@@ -506,23 +506,23 @@ def test_every_claim_that_needs_records_has_a_lever():
 def test_claim_gives_every_verdict(name, base, quick_bootstrap, monkeypatch):
     monkeypatch.setattr(rule, "BATCHES", ())  # what is withdrawn by that rule has a number all the same
     claim, (lever, true, false) = BY_ID[name], LEVERS[name]
-    judged = rule.evaluate(claim, lever(base, true))
+    judged = rule.judge_claim(claim, lever(base, true))
     assert judged.verdict == REPRODUCED, judged
     for amount in false:
-        judged = rule.evaluate(claim, lever(base, amount))
+        judged = rule.judge_claim(claim, lever(base, amount))
         assert judged.verdict == (INCONCLUSIVE if claim.at_most else NOT_REPRODUCED), judged
         assert claim.region.excludes(judged.estimate.low, judged.estimate.high)
-    judged = rule.evaluate(claim, lever(base, edge(claim, base, lever, true, false[0])))
+    judged = rule.judge_claim(claim, lever(base, edge(claim, base, lever, true, false[0])))
     assert judged.verdict == INCONCLUSIVE, judged
     assert "crosses the limit" in judged.why
     records = {
         need: replace(each, meta=each.meta | {"budget": {"name": "quick"}}) for need, each in lever(base, true).items()
     }
-    judged = rule.evaluate(claim, records)
+    judged = rule.judge_claim(claim, records)
     assert judged.verdict == INCONCLUSIVE
     assert "budget" in judged.why
     assert judged.estimate.n > 0
-    assert rule.evaluate(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
+    assert rule.judge_claim(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
 
 
 def edge(claim, found, lever, true, false):
@@ -545,7 +545,7 @@ def test_claim_is_not_run_where_its_rows_are_missing(name, base, monkeypatch):
         )
         if name == "musgrave-tuning":
             empty = replace(empty, trials=empty.trials.iloc[:0])
-        judged = rule.evaluate(claim, {**base, need: empty})
+        judged = rule.judge_claim(claim, {**base, need: empty})
         assert judged.verdict == NOT_RUN, (need, judged)
         assert judged.why
 
@@ -554,7 +554,7 @@ def test_a_retracted_claim_has_no_verdict(base):
     retracted = [claim for claim in claims.CLAIMS if claim.retracted]
     assert len(retracted) == 27
     for claim in retracted:
-        judged = rule.evaluate(claim, base)
+        judged = rule.judge_claim(claim, base)
         assert judged == rule.Judgement(RETRACTED, claim.retracted, rule="retracted")
         assert len(claim.retracted) > 40
     with pytest.raises(ValueError, match="neither a measure nor a reason"):
@@ -566,11 +566,11 @@ def test_rows_below_their_start_decide_nothing(base, monkeypatch):
     name = "roth-leaders"
     lever, true, _ = LEVERS[name]
     found = lever(base, true)
-    assert rule.evaluate(BY_ID[name], found).verdict == REPRODUCED
+    assert rule.judge_claim(BY_ID[name], found).verdict == REPRODUCED
     trunk = {"method": PRETRAINED, "row": PRETRAINED, "rerun": 0, "setting": "separated", "metric": R1}
     for height, verdict in ((0.5, REPRODUCED), (0.65, INCONCLUSIVE)):  # the two leaders stand at 0.7, the others at 0.6
         scores = pd.concat([found["roth2020"].scores, pd.DataFrame([trunk | {"value": height}])], ignore_index=True)
-        judged = rule.evaluate(BY_ID[name], found | {"roth2020": replace(found["roth2020"], scores=scores)})
+        judged = rule.judge_claim(BY_ID[name], found | {"roth2020": replace(found["roth2020"], scores=scores)})
         assert judged.verdict == verdict
     assert judged.why == f"12 of 14 rows lie {rule.BELOW}"  # of the trunk, since no narrower start was measured
     records = replace(found["roth2020"], scores=scores)
@@ -592,7 +592,7 @@ def test_a_row_below_its_start_that_makes_a_range_decides_nothing(base, monkeypa
     begun = pd.Series([0.65], pd.MultiIndex.from_tuples([(row, "separated")], names=["method", "setting"]))
     others = pd.Series(0.5, pd.MultiIndex.from_product([OBJECTIVES, ["separated"]]))
     monkeypatch.setattr(starts, "of_rows", lambda _: begun.combine_first(others.rename_axis(["method", "setting"])))
-    judged = rule.evaluate(BY_ID["roth-saturation"], found)
+    judged = rule.judge_claim(BY_ID["roth-saturation"], found)
     assert judged.verdict == verdict
     assert (judged.why == f"a row that makes the range lies {rule.BELOW}") == (verdict == INCONCLUSIVE)
 
@@ -637,9 +637,9 @@ def test_one_random_class_order_decides_nothing(base):
     name = "oi-default-order-map"
     lever, true, _ = LEVERS[name]
     found = lever(base, true)
-    judged = rule.evaluate(BY_ID[name], found)
+    judged = rule.judge_claim(BY_ID[name], found)
     assert (judged.verdict, judged.estimate.n) == (REPRODUCED, 10)
-    judged = rule.evaluate(BY_ID[name], {need: found[need] for need in BY_ID[name].needs})
+    judged = rule.judge_claim(BY_ID[name], {need: found[need] for need in BY_ID[name].needs})
     assert (judged.verdict, judged.estimate.n) == (INCONCLUSIVE, 1)
     assert "random class orders" in judged.why
 
@@ -654,23 +654,23 @@ def searched(spread, repetitions=3, reruns=3):
 
 def test_intervals_hold_the_search_where_it_is_repeated():
     table = searched(0.02)
-    found = measures.contrast(table, {"a": 1, "b": -1})
+    found = measures.contrast_of_rows(table, {"a": 1, "b": -1})
     assert (found.n, found.units) == (3, "repetitions")
     assert measures.SEEDS_ONLY not in found.how
-    once = measures.contrast(table.loc[[0]], {"a": 1, "b": -1})
+    once = measures.contrast_of_rows(table.loc[[0]], {"a": 1, "b": -1})
     assert (once.n, once.units) == (3, "reruns")
     assert measures.SEEDS_ONLY in once.how
     assert found.half > 5 * once.half
-    for seeds in (measures.relative(table.loc[[0]], ["a"], ["b", "c"]), measures.spread(table.loc[[0]])):
+    for seeds in (measures.relative(table.loc[[0]], ["a"], ["b", "c"]), measures.range_of_means(table.loc[[0]])):
         assert measures.SEEDS_ONLY in seeds.how
     assert measures.relative(table, ["a"], ["b"]).half == pytest.approx(found.half / table["b"].mean(), rel=0.05)
-    spread = measures.spread(table)
+    spread = measures.range_of_means(table)
     assert spread.n == 3
     assert spread.value == pytest.approx(np.ptp(table.mean()))
     assert spread.high - spread.value > 5 * (
-        measures.spread(table.loc[[0]]).high - measures.spread(table.loc[[0]]).value
+        measures.range_of_means(table.loc[[0]]).high - measures.range_of_means(table.loc[[0]]).value
     )
-    pairs = measures.spread(table, np.array([[0, 1], [1, 2]]))  # of the means of two groups
+    pairs = measures.range_of_means(table, np.array([[0, 1], [1, 2]]))  # of the means of two groups
     assert pairs.value == pytest.approx(abs(table["a"].mean() - table["c"].mean()) / 2)
 
 
@@ -678,8 +678,8 @@ def test_one_search_each_says_nothing_of_two_that_share_none(base):
     lever, true, _ = LEVERS["musgrave-one-function"]
     claim = BY_ID["musgrave-one-function"]
     once = lift("main", "normalized_softmax", "map_at_r")(base, true)
-    assert rule.evaluate(claim, lever(base, true)).verdict == REPRODUCED
-    judged = rule.evaluate(claim, once)
+    assert rule.judge_claim(claim, lever(base, true)).verdict == REPRODUCED
+    judged = rule.judge_claim(claim, once)
     assert (judged.verdict, judged.why) == (INCONCLUSIVE, "too few searches (1, and 3 are needed)")
 
 
@@ -687,7 +687,7 @@ def test_pairs_of_reruns_are_no_pairs():
     """Shuffling the reruns of one row does not change its difference from another."""
     table = searched(0.0, repetitions=1, reruns=6)
     shuffled = table.assign(a=table["a"].to_numpy()[::-1])
-    one, other = (measures.contrast(each, {"a": 1, "b": -1}) for each in (table, shuffled))
+    one, other = (measures.contrast_of_rows(each, {"a": 1, "b": -1}) for each in (table, shuffled))
     assert (one.value, one.half) == pytest.approx((other.value, other.half))
 
 
@@ -704,22 +704,22 @@ def test_all_losses_benefit_only_if_each_does_where_all_can_be_trained(base, mon
     lever, true, _ = LEVERS["fehervari-batches"]
     found = lever(base, true)
     one = doublings(need, ["angular"])(found, -0.05)  # it falls, all others rise
-    assert rule.evaluate(claim, one).verdict == NOT_REPRODUCED
-    assert rule.evaluate(claim, doublings(need, ["proxy_softmax"])(found, -0.05)).verdict == REPRODUCED
+    assert rule.judge_claim(claim, one).verdict == NOT_REPRODUCED
+    assert rule.judge_claim(claim, doublings(need, ["proxy_softmax"])(found, -0.05)).verdict == REPRODUCED
     steep = lift(need, value="batch8")(found, -0.2)
     scores = steep[need].scores
     short = replace(steep[need], scores=scores[scores["method"] != "angular@batch8"])
-    assert rule.evaluate(claim, steep).estimate.value > 0.05
-    assert rule.evaluate(claim, {**steep, need: short}).estimate.value == pytest.approx(0.02, abs=0.003)
+    assert rule.judge_claim(claim, steep).estimate.value > 0.05
+    assert rule.judge_claim(claim, {**steep, need: short}).estimate.value == pytest.approx(0.02, abs=0.003)
 
 
 def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(base):
     claim = BY_ID["fehervari-clustering-recall"]
     low = lift("fehervari2019", "structured_clustering")(base, -0.02)  # in R@1 and in NMI alike
     middling = lift("fehervari2019", "proxy_softmax", setting=["separated", "separated_binary"])(low, 0.02)
-    assert abs(rule.evaluate(claim, middling).estimate.value) < 3
+    assert abs(rule.judge_claim(claim, middling).estimate.value) < 3
     apart = lift("fehervari2019", "structured_clustering", "nmi")(middling, 0.02)
-    assert rule.evaluate(claim, apart).estimate.value < rule.evaluate(claim, middling).estimate.value - 2
+    assert rule.judge_claim(claim, apart).estimate.value < rule.judge_claim(claim, middling).estimate.value - 2
 
 
 def test_the_objective_of_weight_decay_is_not_chosen_on_the_rerun_that_scores_it():
@@ -755,7 +755,7 @@ def test_two_reruns_decide_nothing(name, base):
         )
         for need, each in found.items()
     }
-    judged = rule.evaluate(claim, fewer)
+    judged = rule.judge_claim(claim, fewer)
     assert judged.verdict == INCONCLUSIVE
     assert judged.estimate.n == 2
 
@@ -764,7 +764,7 @@ def test_a_diverged_rerun_is_left_out(base):
     scores = base["fehervari2019"].scores
     gone = (scores["method"] == "margin") & (scores["rerun"] == 1)
     found = {**base, "fehervari2019": replace(base["fehervari2019"], scores=scores[~gone])}
-    assert rule.evaluate(BY_ID["fehervari-margin-like-npairs"], found).estimate.n == RERUNS - 1
+    assert rule.judge_claim(BY_ID["fehervari-margin-like-npairs"], found).estimate.n == RERUNS - 1
 
 
 def test_unfinished_records_decide_nothing(base):
@@ -776,7 +776,7 @@ def test_unfinished_records_decide_nothing(base):
 
 def test_gain_that_cannot_be_exceeded_is_inconclusive(base):
     found = lift("main", metric=R1)(base, 0.35)  # contrastive at 95 %: no method can be 10 % better
-    judged = rule.evaluate(BY_ID["musgrave-gain-over-contrastive"], found)
+    judged = rule.judge_claim(BY_ID["musgrave-gain-over-contrastive"], found)
     assert judged.verdict == INCONCLUSIVE
     assert judged.why == "on this data it cannot fail"
 
@@ -785,7 +785,7 @@ def test_gain_that_cannot_be_exceeded_is_inconclusive(base):
     "claim", [claim for claim in claims.CLAIMS if claim.measure and not claim.needs], ids=lambda claim: claim.id
 )
 def test_claims_on_the_spot(claim):
-    judged = rule.evaluate(claim, {})
+    judged = rule.judge_claim(claim, {})
     assert judged.verdict in (REPRODUCED, INCONCLUSIVE)
     assert judged.estimate.n >= 5
     value = judged.estimate.value
@@ -850,7 +850,7 @@ STATED = (  # the sentence itself has the number
 
 
 def of_musgrave(statistic):
-    frame = published.results().set_index(["dataset", "setting", "metric", "method"])["mean"].sort_index()
+    frame = published.musgrave_results().set_index(["dataset", "setting", "metric", "method"])["mean"].sort_index()
     return {name: statistic(part.droplevel(0)) for name, part in frame.groupby(level=0, sort=False)}
 
 
@@ -907,14 +907,15 @@ OF_THE_PAPERS = {
     ),
     **{
         f"musgrave-flat-trend{ending}": lambda since=since: {
-            name: named.slope_since(frame, since).value for name, frame in published.results().groupby("dataset")
+            name: named.slope_since(frame, since).value
+            for name, frame in published.musgrave_results().groupby("dataset")
         }
         for ending, since in (("", 0), ("-without-2006", 2007))
     },
     **{
         f"musgrave-gain-over-{baseline}": lambda baseline=baseline: {
             name: tables.improvement(frame, baseline)["concatenated"]
-            for name, frame in published.results().groupby("dataset")
+            for name, frame in published.musgrave_results().groupby("dataset")
         }
         for baseline in tables.CLASSICS
     },
@@ -988,7 +989,7 @@ def test_counts_by_paper():
     edition = {
         "a": all_but(REPRODUCED, "musgrave-similar", "oi-default-order-jsd"),
         "b": all_but(NOT_RUN, "musgrave-similar"),
-        claims.WITHOUT_RECORDS: {claim.id: rule.evaluate(claim, {}) for claim in claims.CLAIMS if not claim.needs},
+        claims.WITHOUT_RECORDS: {claim.id: rule.judge_claim(claim, {}) for claim in claims.CLAIMS if not claim.needs},
     }
     by_paper = claims.by_paper(edition)
     assert by_paper["claims"].astype(int).sum() == len(claims.CLAIMS)
@@ -1008,9 +1009,9 @@ def test_a_number_without_an_interval_and_of_one_unit_says_so():
 
 
 def test_tables_stand_side_by_side(edition, quick_bootstrap):
-    edition = claims.judged(edition)
-    assert claims.judged(edition) is edition
-    cells, marks = claims.overview(edition)
+    edition = claims.judge_all(edition)
+    assert claims.judge_all(edition) is edition
+    cells, marks = claims.claims_overview(edition)
     assert cells.index.is_unique
     assert len(cells) == len(claims.CLAIMS)
     assert list(cells.columns) == ["fake-full", "fake-quick", claims.WITHOUT_RECORDS, "paper", "see"]
@@ -1022,11 +1023,11 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     quick = cells["fake-quick"][cells["fake-quick"].str.startswith(INCONCLUSIVE)]
     assert quick.str.endswith("not the full budget, or not finished").all()
     assert ((cells["fake-full"] == "–") == (cells[claims.WITHOUT_RECORDS] != "–")).all()
-    counted = claims.counts(edition)
+    counted = claims.tally(edition)
     assert counted.loc[["fake-full", "fake-quick"]].sum(axis=1).nunique() == 1
     assert counted.loc[["fake-full", claims.WITHOUT_RECORDS]].sum().sum() == len(claims.CLAIMS)
     assert counted.loc["fake-full", REPRODUCED] == (cells["fake-full"] == REPRODUCED).sum()
-    parts = {section: claims.table(edition, section)[0] for section in claims.SECTIONS}
+    parts = {section: claims.details(edition, section)[0] for section in claims.SECTIONS}
     assert sum(map(len, parts.values())) == len(claims.CLAIMS)
     assert parts["musgrave"]["fake-full"].str.contains(r"n = \d+ reruns, seeds only").any()
     assert parts["musgrave"].index.str.endswith("(exploratory)").sum() == 7
@@ -1073,7 +1074,7 @@ def test_claims_lead_to_exhibits_and_decide_those_of_their_paper():
 
 def test_a_number_is_as_far_inside_its_region_as_its_interval_says():
     def inside(region, value, low, high):
-        return figures.inside(region, Estimate(value, low, high, 9))
+        return figures.margin_in_region(region, Estimate(value, low, high, 9))
 
     assert inside(above(0), 2.0, 1.0, 3.0) == pytest.approx(2)
     assert inside(above(0), 1.0, 0.0, 3.0) == pytest.approx(1)  # the interval touches the edge
@@ -1088,7 +1089,7 @@ def test_the_figure_says_what_the_rule_says(seed):
     low, value, high = np.sort(rng.normal(0, 2, 3))
     region = [above(0.5), below(-0.3), within(1.0)][seed % 3]
     found = Estimate(value, low, high, 9, "rows")
-    place = figures.inside(region, found)
+    place = figures.margin_in_region(region, found)
     verdict = rule.judge(region, found, full=True).verdict
     assert (verdict == rule.REPRODUCED) == (place > 1)
     assert (verdict == rule.NOT_REPRODUCED) == (place < -1)
@@ -1125,12 +1126,12 @@ def test_claims_belong_to_the_exhibits_that_they_name():
 
 
 def test_the_card_counts_verdicts(edition, quick_bootstrap, monkeypatch):
-    monkeypatch.setattr(card, "orders", lambda edition: {"musgrave-t4": "x +0.50"})
+    monkeypatch.setattr(card, "_orders", lambda edition: {"musgrave-t4": "x +0.50"})
     monkeypatch.setattr(card, "toy_change", lambda: Estimate(0.1, 0.05, 0.15, 5))
     needing = [claim for claim in claims.CLAIMS if claim.needs]
     made = {"fake-full": {claim.id: rule.Judgement(REPRODUCED) for claim in needing}}
     made["fake-full"]["roth-saturation"] = rule.Judgement(NOT_REPRODUCED)
-    found = card.found(edition, made)
+    found = card.report_card(edition, made)
     assert found.loc["oi-t1", ["outcome", "reproduced", "not_reproduced"]].tolist() == ["agrees", 3, 0]
     assert found.loc["roth-t2", "outcome"] == "partly"
     assert found.loc["roth-f6", "outcome"] == "agrees"

@@ -68,7 +68,7 @@ def test_searches_that_rank_nothing_lend_no_luck(tmp_path, monkeypatch, trials, 
     monkeypatch.setattr(page.paths, "runs", lambda: tmp_path)
     monkeypatch.setattr(page.paths, "results", lambda: tmp_path / "none")
     monkeypatch.setattr(page.records, "load", lambda _: recorded)
-    assert page.lenders(with_mine(0.9)) == [recorded] * lends
+    assert page.lending_studies(with_mine(0.9)) == [recorded] * lends
 
 
 def test_a_loss_in_the_middle_is_not_told_apart_from_its_neighbours():
@@ -113,13 +113,13 @@ def test_a_loss_without_a_result_says_why():
     assert verdict(without) == (
         "**My loss** has no result: all of its 12 trials diverged, since the loss became NaN or infinite."
     )
-    assert page.sentences(without, [MINE])[1] == ["mine"]
+    assert page.verdict_lines(without, [MINE])[1] == ["mine"]
     assert verdict(fake_records()) == "**My loss** has no result: it has not finished."
 
 
 @pytest.mark.parametrize("searches", [1, 2])
 def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, searches):
-    file = page.write(with_mine(0.5, searches), [MINE], tmp_path / "compare")
+    file = page.write_comparison(with_mine(0.5, searches), [MINE], tmp_path / "compare")
     text = file.read_text()
     assert "<strong>My loss</strong> is number 1 of 15" in text
     assert text.count("<svg") == 4  # accuracy, cost, what is claimed, and the trend, which has 2026 on it

@@ -256,7 +256,7 @@ class TestPipeline:
 class TestSearches:
     def test_the_search_as_it_was_made_and_random_trials(self):
         records = study()
-        searched, random = searches.tuning(records), searches.random_tuning(records)
+        searched, random = searches.tuning_curves(records), searches.random_tuning(records)
         assert list(searched.columns) == list(METHODS)
         assert list(searched.index) == list(range(1, 21))
         own = records.trials.query("method == 'margin'")
@@ -276,7 +276,7 @@ class TestSearches:
     def test_a_search_that_only_diverged(self):
         records = study()
         records.trials.loc[records.trials["method"] == "margin", "value"] = np.nan
-        assert searches.tuning(records)["margin"].isna().all()
+        assert searches.tuning_curves(records)["margin"].isna().all()
         assert np.isfinite(searches.levelled(records)["search"])
 
     def test_a_search_that_ends_far_below_another_one_is_stuck(self, monkeypatch):
@@ -361,12 +361,12 @@ class TestValidationAndTest:
         for _ in range(200):
             values = pd.DataFrame(rng.normal(0.5, 0.01, (42, 2)), columns=["validation", "test"])
             values.index = pd.MultiIndex.from_product([range(14), range(3)], names=["method", "repetition"])
-            monkeypatch.setattr(searches, "validation_and_test", lambda records, values=values: values)
+            monkeypatch.setattr(searches, "scores_of_searches", lambda records, values=values: values)
             found = searches.choosing(None)
             regrets.append(found["regret"])
             covered.append(abs(found["regret"]) <= found["uncertain"])
             monkeypatch.setattr(
-                searches, "validation_and_test", lambda records, values=values: values.xs(0, level=1, drop_level=False)
+                searches, "scores_of_searches", lambda records, values=values: values.xs(0, level=1, drop_level=False)
             )
             lucky.append(searches.choosing(None)["regret"])
         assert np.mean(regrets) == pytest.approx(0, abs=3 * np.std(regrets) / np.sqrt(200))
@@ -395,20 +395,20 @@ def test_cells_and_figures():
     assert cells["its losses lie apart"].tolist() == ["2.0", "2.0", "2.0", "–"]
     assert page.part_numbers(parts()).loc["training recipe", "against"] == 0.03
     assert [part.as_much for part in parts()] == [part.clearly for part in parts()] == [True, False, False, False]
-    [figure] = figures.parts({"made-study": parts()})
+    [figure] = figures.part_figures({"made-study": parts()})
     assert {"training recipe", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
     rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8]
     assert float(rings[3].get_xdata()[0]) == pytest.approx(5)  # the class split: of one method, so without a dot
     filled = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
     assert [round(float(dot.get_xdata()[0]), 6) for dot in filled] == [3, 1, 0.2]
     least = [replace(part, against=replace(part.against, value=0.0, low=0.0)) for part in page.drawable(parts())]
-    [figure] = figures.parts({"made-study": least})
+    [figure] = figures.part_figures({"made-study": least})
     arrows = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
     assert {(float(arrow.get_xdata()[0]), arrow.get_marker()) for arrow in arrows} == {(figures.LEAST, "<")}
     records = study()
-    tuned = figures.tuning("a", searches.tuning(records), searches.random_tuning(records))
+    tuned = figures.tuning_figure("a", searches.tuning_curves(records), searches.random_tuning(records))
     assert {"Contrastive", "ArcFace"} <= set(drawn(tuned))
-    figure = figures.validation("a", searches.validation_and_test(records))
+    figure = figures.validation("a", searches.scores_of_searches(records))
     points = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert sum(len(line.get_xdata()) for line in points) == 12
 
@@ -445,7 +445,7 @@ def test_a_study_at_other_rates(monkeypatch):
     monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
     monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name: searched)
     found = measures.at_rates(chosen)
-    assert list(found.made) == ["too high", "chosen", "searched for each"]
+    assert list(found.by_rate) == ["too high", "chosen", "searched for each"]
     assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at all rates
     assert found.means.loc["contrastive"].tolist() == pytest.approx([0.08, 0.13, 0.14], abs=2e-3)
     told = found.scores["too high"]
@@ -472,7 +472,7 @@ def test_a_study_at_other_rates(monkeypatch):
     assert not cells.loc["Contrastive", "10⁻⁶ (chosen)"].endswith("↓")
     assert marks.loc["Contrastive", "10⁻⁶ (chosen)"] == marks.loc["Margin", "10⁻⁵ (too high)"] == "best"
 
-    figure = figures.at_rates("Birds", found)
+    figure = figures.at_rates_figure("Birds", found)
     [axis] = figure.axes
     assert len(axis.lines) == 3 + 1  # and the trunk
     drawn = {tuple(np.round(line.get_ydata(orig=False), 3)) for line in axis.lines[:3]}
@@ -524,11 +524,11 @@ def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_othe
         monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name, part=part: part)
         found = measures.at_rates(chosen)
         assert len(found.beside("too high")) == 3
-        assert list(found.made) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
+        assert list(found.by_rate) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
         assert len(found.everywhere) == (finished if finished > 1 else 3)
     assert page.rates_cells(found)[0].loc["Margin", "searched for each"] == "–"
     assert page.levels_cells(found).empty
-    assert len(figures.at_rates("Birds", found).axes[0].lines) == 2 + 1
+    assert len(figures.at_rates_figure("Birds", found).axes[0].lines) == 2 + 1
 
 
 def test_no_second_rate(monkeypatch):
@@ -602,8 +602,8 @@ class TestLevers:
         }
         for each in found.values():
             each["low"], each["high"] = each["low"] - 0.001, each["high"] + 0.001
-        assert levers.order(found) == ["joined", "loss"]
-        assert levers.cells(found).loc[levers.LEVERS["loss"]].tolist() == [
+        assert levers.lever_order(found) == ["joined", "loss"]
+        assert levers.lever_cells(found).loc[levers.LEVERS["loss"]].tolist() == [
             "1.00 [0.90, 1.10]",
             "2.00 [1.90, 2.10]",
             "4",

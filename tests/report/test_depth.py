@@ -97,7 +97,7 @@ def test_searches_that_end_earlier_scatter_more(recorded, turned, monkeypatch):
 
 
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(turned):
-    lucky = measures.turned_by_luck(turned[0], turned[1])
+    lucky = measures.lucky_turns(turned[0], turned[1])
     assert (lucky.n, lucky.low) == (28, 0)
     assert lucky.value < statistics.turned(turned[1].scores, turned[2].scores)[0]
 
@@ -113,17 +113,17 @@ def test_depths_are_compared_by_the_methods_that_both_have(recorded, depths):
     alone, block = found = measures.depths(BIRDS)
     assert len(alone.scores) == 8
     assert len(block.scores) == 7
-    assert [list(each.scores.index) for each in measures.alike(*found)] == [list(block.scores.index)] * 2
+    assert [list(each.scores.index) for each in measures.with_common_methods(*found)] == [list(block.scores.index)] * 2
     made = measures.step(*found)
     assert set(made.without) == set(block.scores.index)
     kept = alone.scores.drop("margin")
     ratio = np.ptp(block.scores) / block.scores.mean() / (np.ptp(kept) / kept.mean())
     assert made.ratio.value == pytest.approx(ratio)
-    drawing = measures.order("CUB", found)
+    drawing = measures.order_figure("CUB", found)
     drawn = [len(bars.lines[0].get_ydata()) for bars in drawing.axes[0].containers]
     assert sorted(drawn) == [1, *[2] * 7]  # margin has the first depth alone
     plt.close(drawing)
-    cells, _ = measures.cells(found)
+    cells, _ = measures.depth_cells(found)
     assert cells.loc["Margin", measures.BLOCK] == "–"
     shown = measures.worth({BIRDS: found})
     assert shown["losses"].tolist() == ["8", "7"]
@@ -200,7 +200,7 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
-    cells, marks = measures.cells(depths)
+    cells, marks = measures.depth_cells(depths)
     assert list(cells.columns) == [each.label for each in depths]
     assert len(cells) == 11  # nothing untrained is recorded, so no lift
     assert float(cells.loc[measures.LUCK, measures.ALONE]) == pytest.approx(100 * depths[0].luck, abs=0.01)
@@ -222,14 +222,14 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     recorded[name] = replace(recorded[name], scores=frame)
     found = measures.depths(BIRDS)
     assert found[0].untrained["map_at_r"] == 0.25
-    cells = measures.cells(found)[0]
+    cells = measures.depth_cells(found)[0]
     assert cells.loc[labels.UNTRAINED].tolist() == ["25.00", "–"]
     assert cells.loc[LIFT].tolist() == [f"{100 * (found[0].scores.mean() - 0.25):+.2f}", "–"]
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):
     for shown in (depths, depths[::-1]):
-        figure = measures.order("CUB", shown)
+        figure = measures.order_figure("CUB", shown)
         lines = [bars.lines[0] for bars in figure.axes[0].containers][:8]
         for place in range(2):
             assert sum(line.get_ydata()[place] for line in lines) == pytest.approx(0, abs=1e-9)

@@ -21,7 +21,7 @@ def main(home):
 
 
 def test_each_mean_is_that_of_the_scores(main):
-    found = everything.results([main])
+    found = everything.every_result([main])
     assert {"methods table", "roth2020", "after2019"} <= set(found["experiment"])
     for row in found[found["metric"] == "map_at_r"].sample(20, random_state=0).itertuples():
         scores = records.load(row.record).scores
@@ -33,7 +33,7 @@ def test_each_mean_is_that_of_the_scores(main):
 
 
 def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main):
-    found = everything.results([main])
+    found = everything.every_result([main])
     part = found[
         (found["experiment"] == "methods table")
         & (found["setting"] == "concatenated")
@@ -67,19 +67,19 @@ def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main):
 
 
 def test_a_study_that_searched_once_has_no_ranks_beside_one_that_repeated_its_searches(main):
-    alone = everything.results([main])
+    alone = everything.every_result([main])
     assert set(alone["luck"]) == {"seed; searched once", "seed"}
     assert alone["rank_low"].notna().any()
     scores = pd.concat(
         [main.scores.assign(repetition=number, value=main.scores["value"] + number) for number in (0, 1)]
     )
     repeated = replace(main, scores=scores, meta=main.meta | {"study": "repeated"})
-    found = everything.results([main, repeated])
+    found = everything.every_result([main, repeated])
     ranked = found[found["rank_low"].notna()].groupby("luck")["record"].unique()
     assert set(ranked["search and seed"]) == {"repeated"}
     assert "seed; searched once" not in ranked
     assert ranked["seed"].size > 1  # of what was not searched, the seed is all the luck
-    cells = everything.cells(found)
+    cells = everything.result_cells(found)
     once = cells[cells["± counts"] == "seed; searched once"]
     assert len(once) > 10
     assert set(once["rank"]) == set(once["tied with the best"]) == {"–"}
@@ -95,7 +95,7 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
     monkeypatch.setattr(editions.records, "load", lambda name: fake_records(study=name))
 
     def beside(name):
-        return [each.name for each in editions.beside([fake_records(study=name)])]
+        return [each.name for each in editions.published_beside([fake_records(study=name)])]
 
     assert beside("grocery-quick") == []
     assert beside("grocery-frozen") == ["first-runs/grocery-frozen", "cub200-2010-depths/squeezenet-embedder-alone"]
@@ -103,13 +103,13 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
         "cub200-2010-depths/squeezenet-embedder-alone"
     ]  # ten times its rate is an experiment of it
     monkeypatch.setattr(everything.experiments, "load_experiment", lambda main, name: None)
-    found = everything.results([fake_records(study="grocery-frozen")])
+    found = everything.every_result([fake_records(study="grocery-frozen")])
     assert list(dict.fromkeys(found["record"])) == ["grocery-frozen", *beside("grocery-frozen")]
 
 
 def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
-    found = everything.results([main])
-    cells = everything.cells(found)
+    found = everything.every_result([main])
+    cells = everything.result_cells(found)
     assert len(cells) == len(found[["record", "label", "setting"]].drop_duplicates())
     assert set(cells["study"]) == {"Grocery Store (quick)"}
     assert "Roth et al. 2020: batch size" in set(cells["experiment"])
@@ -124,7 +124,7 @@ def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main):
     scores.loc[scores["method"] == "triplet", "value"] = 0.01  # the untrained trunk has 0.2
     scores.loc[scores["method"] == "margin", "value"] = 0.9
     runs.loc[(runs["method"] == "margin") & (runs["kind"] == "rerun"), "stopped"] = "limit"
-    cells = everything.cells(everything.results([replace(main, scores=scores, runs=runs)]))
+    cells = everything.result_cells(everything.every_result([replace(main, scores=scores, runs=runs)]))
     table = cells[cells["experiment"] == "methods table"]
     assert table.loc["Triplet", ["MAP@R", "P@1"]].map(lambda cell: cell.endswith(" ↓")).all(axis=None)
     assert table.loc["Margin", "MAP@R"].str.endswith(" »").all()
@@ -133,13 +133,13 @@ def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main):
 
 def test_a_method_alone_has_no_rank(main):
     scores = main.scores[main.scores["method"].isin(["pretrained", "triplet"])]
-    cells = everything.cells(everything.results([replace(main, scores=scores)]))
+    cells = everything.result_cells(everything.every_result([replace(main, scores=scores)]))
     table = cells[cells["experiment"] == "methods table"]
     assert set(table["rank"]) == set(table["tied with the best"]) == {"–"}
 
 
 def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):
-    found = everything.cells(everything.results([main]))
+    found = everything.result_cells(everything.every_result([main]))
     assert set(everything.linked(found)["record"]) == set(found["record"])
     records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
     links = set(everything.linked(found)["record"])
@@ -151,6 +151,6 @@ def test_a_published_book_links_to_the_records_in_its_repository(main, home, mon
     records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
     monkeypatch.setenv("DMLRC_REPOSITORY", "https://git.example/me/dmlrc")
     monkeypatch.setattr(everything.provenance, "commit", lambda: "0123456789-dirty")
-    links = everything.linked(everything.cells(everything.results([main])))["record"]
+    links = everything.linked(everything.result_cells(everything.every_result([main])))["record"]
     address = "https://git.example/me/dmlrc/tree/0123456789/results/grocery-quick/"
     assert f'<a href="{address}">grocery-quick</a>' in set(links)

@@ -52,7 +52,7 @@ def rising(method, setting, metric, rerun):
 
 
 def test_the_papers_tables_are_as_printed():
-    cells, marks = results_table(page.compare("CUB200", {MAIN: None}), 1)
+    cells, marks = results_table(page.compare_with_paper("CUB200", {MAIN: None}), 1)
     inception, resnet = "the paper, BN-Inception", "the paper, ResNet50"
     assert cells.loc["Triplet Semihard", inception].tolist() == ["50.9", "61.1"]
     assert cells.loc["Triplet Semihard", (resnet, "R@1")] == "48.2†"
@@ -65,16 +65,18 @@ def test_the_papers_tables_are_as_printed():
 
 
 def test_every_cell_that_differs_from_the_authors_plots_has_a_dagger():
-    cells = pd.concat([results_table(page.compare(name, {}))[0].stack([0, 1]) for name in page.DATASETS.values()])
+    cells = pd.concat(
+        [results_table(page.compare_with_paper(name, {}))[0].stack([0, 1]) for name in page.DATASETS.values()]
+    )
     assert cells.str.contains("†").sum() == 7
     assert sorted(cells[cells.str.contains("‡")]) == ["67.31‡"]
 
 
 def test_slips_do_not_compete():
-    scores = page.compare("SOP", {}).set_index(["method", "column"])["among_best"]
+    scores = page.compare_with_paper("SOP", {}).set_index(["method", "column"])["among_best"]
     assert np.isnan(scores["n_pairs", ("the paper, BN-Inception", "NMI")])
     assert scores["n_pairs", ("the paper, BN-Inception", "R@1")] == False  # noqa: E712
-    assert "n_pairs" in page.places({})["SOP (BN-Inception)"]
+    assert "n_pairs" in page.by_table({})["SOP (BN-Inception)"]
 
 
 def test_our_rows_are_in_the_setting_of_the_papers():
@@ -99,23 +101,23 @@ def test_few_random_images_seldom_hold_a_pair():
 
 def test_one_seed_a_missing_and_a_diverged_method():
     records = made(NAME, score, reruns=1, missing=("angular",), diverged=(("margin", 0),))
-    cells, marks = results_table(page.compare("Cars196", {MAIN: records}), 1)
+    cells, marks = results_table(page.compare_with_paper("Cars196", {MAIN: records}), 1)
     assert cells.loc["Angular Loss", (MAIN, "R@1")] == "–"
     assert cells.loc["Margin Loss", (MAIN, "NMI")] == "diverged"
     assert cells.loc["Triplet Semihard", (MAIN, "R@1")] == "50.0 (1–10)"  # no interval of one seed
     assert cells.loc["Triplet Semihard", (MAIN, "NMI")] == "70.0"
     assert marks[MAIN, "R@1"].tolist().count("best") == 1
-    assert page.settings({MAIN: records}).loc["Margin Loss", "ours"] == "diverged"
+    assert page.original_settings({MAIN: records}).loc["Margin Loss", "ours"] == "diverged"
 
 
 def test_settings_hold_the_papers_and_ours():
-    cells = page.settings({MAIN: made(NAME, score), "other": None})
+    cells = page.original_settings({MAIN: made(NAME, score), "other": None})
     assert cells.loc["DREML", "embedding"] == "12 x 48"
     assert cells.loc["DREML", "ours"] == "12 x 12"
     assert cells.loc["ProxySoftmax", "ours"] == "2048"
     fewer = made(NAME, score, missing=("angular",))
-    assert page.settings({MAIN: fewer, "second": made(NAME, score)}).loc["Angular Loss", MAIN] == "not run"
-    both = page.settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
+    assert page.original_settings({MAIN: fewer, "second": made(NAME, score)}).loc["Angular Loss", MAIN] == "not run"
+    both = page.original_settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
     assert list(both.columns[-2:]) == ["normalised", "ours"]  # equal columns stand once
     assert both.loc["DREML", "ours"] == "12 x 12"
 
@@ -129,7 +131,7 @@ def test_order_of_the_methods():
     assert frame.loc[(MAIN, "reported, CUB200"), "rho"] == pytest.approx(expected)
     assert frame.loc[(MAIN, "CUB200 (BN-Inception)"), "n"] == 10
     assert (MAIN, MAIN) not in frame.index
-    cells = results_table(page.compare_orders(frame.reset_index()))[0]
+    cells = results_table(page.order_correlations(frame.reset_index()))[0]
     assert cells.loc["CUB200 (BN-Inception)", "CUB200 (BN-Inception)"] == "–"
 
 
@@ -163,7 +165,7 @@ def test_numbers_of_a_study(monkeypatch):
     by_name |= {f"fehervari2019/{swept}": made(f"{NAME}/{swept}", rising) for swept in ("dims", "batches-equal")}
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: by_name[name])
     monkeypatch.setattr(page.starts, "by_dimension", lambda main: pd.Series({16.0: 0.2, 512.0: 0.9}))
-    found = page.of_study(MAIN)
+    found = page._of_study(MAIN)
     assert found["among_best"].split(", ")[-1] == "triplet_semihard"
     assert (found["dims_gain"], found["methods"], found["batches_gain"], found["batches_lose"]) == (10, 11, 10, "")
     assert (found["untrained_low"], found["untrained_high"]) == (20, 90)

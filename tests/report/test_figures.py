@@ -88,7 +88,7 @@ def test_figures_side_by_side_share_a_scale():
         figure, axes = style.canvas(2)
         axes[0, 0].set(xlim=(-top, top), ylim=(0, top))
         drawings.append(figure)
-    style.share(drawings, "x")
+    style.share_axes(drawings, "x")
     assert [figure.axes[0].get_xlim() for figure in drawings] == [(-5, 5)] * 2
     assert [figure.axes[0].get_ylim() for figure in drawings] == [(0, 1), (0, 5)]
 
@@ -101,7 +101,7 @@ def test_toy_spaces_differ_only_in_the_metrics_that_look_at_all_positives():
     assert scores.loc["map_at_r"].is_monotonic_increasing
     assert scores.loc["map_at_r"].iloc[2] > 2 * scores.loc["map_at_r"].iloc[0]
     assert (scores.loc["nmi"] < 0.2).all()
-    text = drawn(figures.toy_spaces(spaces, scores))
+    text = drawn(figures.toy_spaces_figure(spaces, scores))
     assert "MAP@R" in text
     assert "100" in text
 
@@ -111,7 +111,7 @@ def test_random_scores_follow_the_formula():
     assert scores["nmi"][500] == pytest.approx(scores["nmi_expected"][500], abs=0.05)
     assert np.isnan(scores["nmi_expected"][20])  # S = 100 > C = 20: the formula does not hold
     assert scores["map_at_r"][500] < 0.01
-    line = figures.random_scores(scores).axes[0].get_lines()
+    line = figures.random_scores_figure(scores).axes[0].get_lines()
     assert [curve.get_label() for curve in line][-1] == "1 − log S / log C"
     np.testing.assert_allclose(line[0].get_ydata(), 100 * scores["precision_at_1"])
 
@@ -175,7 +175,7 @@ def test_records_of_random_trunks_are_what_is_computed_anew(committed):
 
 def test_only_what_has_no_record_is_computed(home, monkeypatch):
     (home / "results" / "measured").mkdir(parents=True)
-    untrained.record(40, [4, 8], ["conv4"], [12], dim=2)
+    untrained.record_random(40, [4, 8], ["conv4"], [12], dim=2)
     recorded = untrained.recorded_scores(40, [8, 4], dim=2)
     pd.testing.assert_frame_equal(recorded, untrained.random_scores(40, [8, 4], dim=2))
     monkeypatch.setattr(untrained, "random_scores", lambda *_: "computed")
@@ -211,9 +211,9 @@ def test_searches_draw_ours_over_the_published_ones():
 
 
 def test_results_put_each_method_at_its_mean():
-    theirs = published.results()
+    theirs = published.musgrave_results()
     panels = {"CUB200": theirs[theirs["dataset"] == "CUB200"], "fake-study": tables.accuracy(fake_records())}
-    [figure] = figures.results(panels)
+    [figure] = figures.result_figures(panels)
     for axis, frame in zip(figure.axes, panels.values(), strict=True):
         order = [text.get_text() for text in figure.axes[0].get_yticklabels()]
         marks = [line for line in axis.get_lines() if len(line.get_xdata()) == 1]
@@ -229,9 +229,9 @@ def test_results_put_each_method_at_its_mean():
 
 
 def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
-    theirs = published.results()
+    theirs = published.musgrave_results()
     panels = dict(list(theirs.groupby("dataset"))) | {"fourth": tables.accuracy(fake_records())}
-    drawings = figures.results(panels, published=True)
+    drawings = figures.result_figures(panels, published=True)
     assert [len(figure.axes) for figure in drawings] == [3, 1]
     orders = [[text.get_text() for text in axis.get_yticklabels()] for each in drawings for axis in each.axes]
     expected = [labels.method_label(name) for name in tables.order_of_results(panels.values())]
@@ -243,7 +243,7 @@ def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
 
 def test_an_interval_of_search_and_seed_has_that_of_the_seed_within():
     frame = tables.accuracy(fake_records()).assign(seed_ci95=lambda told: told["ci95"] / 2)
-    [figure] = figures.results({"one": frame})
+    [figure] = figures.result_figures({"one": frame})
     bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
     assert len(bars) == 2 * (frame["method"].nunique() - 1)
     for inner, outer in zip(bars[::2], bars[1::2], strict=True):
@@ -257,7 +257,7 @@ def test_years_and_improvements():
     headline = claims[claims["primary"] & (claims["role"] == "proposed")]
     records = fake_records()
     panels = {records.name: tables.measured_by_year(tables.accuracy(records))}
-    paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+    paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_results().groupby("dataset")}
     figure = figures.claimed_over_the_years(headline, paper)
     above, below = figure.axes[:3], figure.axes[3:6]
     for axis, under, name in zip(above, below, published.DATASETS, strict=True):
@@ -298,7 +298,7 @@ def test_years_and_improvements():
 def test_importance_and_trials_are_drawn():
     records = fake_records(trials=25)
     shares = tables.importance(records)
-    figure = figures.importance(shares)
+    figure = figures.importance_figure(shares)
     assert "rate of the loss's weights" in drawn(figure)
     for place, label in enumerate(figure.axes[0].get_yticklabels()):
         bars = [bar for bar in figure.axes[0].patches if abs(bar.get_y() + bar.get_height() / 2 - place) < 0.1]

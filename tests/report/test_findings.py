@@ -97,7 +97,7 @@ def test_a_search_library_too_keeps_the_order_of_the_rows():
     search = faiss.IndexFlatL2(4)
     search.add(points)
     hits = labels[search.search(points, 10)[1][:, 1:]] == labels[:, None]
-    scores = [shown.average_precision(row, 9) / 9 for row in hits]
+    scores = [shown.summed_precision(row, 9) / 9 for row in hits]
     assert np.mean(scores) == pytest.approx(1 / 10)
 
 
@@ -161,7 +161,7 @@ def test_validation_and_test_of_the_reality_check(found):
     table = found["classes-published"]
     assert table["ratio"][list(published.DATASETS)].round(2).tolist() == [2.13, 1.26, 1.02]  # twice on CUB200 only
     assert table.loc["CUB200", ["validation_classes", "test_classes"]].tolist() == [25, 100]
-    traces, results = published.search_traces(), published.results()
+    traces, results = published.search_traces(), published.musgrave_results()
     best = traces[traces[["dataset", "batch_size", "method"]].eq(["CUB200", 32, "triplet"]).all(axis=1)]["best"].max()
     cell = results.set_index(["dataset", "method", "setting", "metric"])["mean"]
     pair = shown._side_by_side(pd.Series({"triplet": best}), results[results["dataset"] == "CUB200"])
@@ -478,7 +478,7 @@ def test_claims_after_2019_are_those_seen_in_a_source():
 
 
 def test_overview_has_every_finding_once(records):
-    table = page.overview(page.numbers([records]))
+    table = page.findings_overview(page.numbers([records]))
     assert len(table) == 22
     assert table.index.is_unique
     assert not table.eq("").any(axis=None)
@@ -486,7 +486,7 @@ def test_overview_has_every_finding_once(records):
 
 
 def test_findings_with_two_scores_come_first_the_widest_on_top(records):
-    found = page.pairs(page.numbers([records]))
+    found = page.score_pairs(page.numbers([records]))
     sizes = [abs(pair.wrong - pair.right) for pair in found.values()]
     assert len(found) == 9
     assert sizes == sorted(sizes, reverse=True)
@@ -510,8 +510,11 @@ def test_every_finding_is_in_the_chapter_in_the_order_of_the_overview():
 
 def test_without_long_curves_one_finding_is_not_run():
     n = page.numbers([])
-    assert "own-maximum" not in page.pairs(n)
-    assert page.overview(n).loc["Each metric at its own best epoch", ["right", "wrong"]].tolist() == ["not run"] * 2
+    assert "own-maximum" not in page.score_pairs(n)
+    assert (
+        page.findings_overview(n).loc["Each metric at its own best epoch", ["right", "wrong"]].tolist()
+        == ["not run"] * 2
+    )
     assert not [name for name in n if name.startswith("own")]
 
 
@@ -637,17 +640,17 @@ def test_load_adds_the_committed_curves_where_they_are(tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
     monkeypatch.delenv("DMLRC_RUNS", raising=False)
     write_fake_study(study="fake-quick")
-    assert [each.name for each in page.load("fake-quick")] == ["fake-quick"]
+    assert [each.name for each in page.load_with_curves("fake-quick")] == ["fake-quick"]
     write_fake_study(study=page.WITH_CURVES)
-    assert [each.name for each in page.load("fake-quick")] == ["fake-quick", page.WITH_CURVES]
-    assert [each.name for each in page.load(page.WITH_CURVES)] == [page.WITH_CURVES]
+    assert [each.name for each in page.load_with_curves("fake-quick")] == ["fake-quick", page.WITH_CURVES]
+    assert [each.name for each in page.load_with_curves(page.WITH_CURVES)] == [page.WITH_CURVES]
 
 
 def test_drawings(found):
-    assert len(figures.number_of_classes(found["classes"]).axes[0].lines) == 4
-    clamp = figures.arcface_pull(found["arcface-clamp"]).axes[0].lines
+    assert len(figures.number_of_classes_figure(found["classes"]).axes[0].lines) == 4
+    clamp = figures.arcface_pull_figure(found["arcface-clamp"]).axes[0].lines
     assert len(clamp) == 2
     np.testing.assert_allclose(clamp[0].get_ydata(), found["arcface-clamp"]["ours"])
-    assert len(figures.crops(found["crop-sides"], 102.4).axes[0].containers) == 2
+    assert len(figures.crops_figure(found["crop-sides"], 102.4).axes[0].containers) == 2
     rows = found["own-maximum"]
-    assert len(figures.own_maximum(rows).axes[0].get_yticklabels()) == len(rows)
+    assert len(figures.own_maximum_figure(rows).axes[0].get_yticklabels()) == len(rows)

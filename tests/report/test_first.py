@@ -33,7 +33,7 @@ def leads():
 def test_leads_are_those_of_the_tables(leads):
     value = leads.set_index(["by", "where"])["value"]
     claimed = tables.claimed_improvement(published.claims(), "contrastive")
-    on = dict(list(published.results().groupby("dataset")))
+    on = dict(list(published.musgrave_results().groupby("dataset")))
     for name in published.DATASETS:
         gains = claimed["gain"][claimed["dataset"] == name]
         assert value[page.PAPERS, name] == pytest.approx(100 * gains.mean())
@@ -66,7 +66,7 @@ def test_the_interval_of_the_best_newer_loss_holds_for_all_of_them_at_once():
             )
     cells = page.over_2006_cells(page.over_2006([study]))
     assert cells.shape == (2, 4)
-    assert page.signed(-0.04) == "0.0"
+    assert page.signed_number(-0.04) == "0.0"
 
 
 def test_a_study_without_the_contrastive_loss_has_no_dot():
@@ -99,11 +99,11 @@ def test_the_readmes_picture_has_the_numbers_of_the_records(monkeypatch):
     monkeypatch.delenv("DMLRC_RUNS", raising=False)
     path = ROOT / "book" / "_static" / f"{picture.NAME}.svg"
     committed = path.read_text()
-    assert words(committed) == words(picture.drawn())
+    assert words(committed) == words(picture.front_picture())
     assert sum(" %" in each for each in words(committed)) == 2 * 9  # each mark's number, beside it and in its tip
     [line] = [each for each in (ROOT / "README.md").read_text().splitlines()[:20] if each.startswith("![")]
     assert line.endswith(f"]({path.relative_to(ROOT)})")
-    values = page.leads(editions.load("published")).set_index("by")["value"]
+    values = page.leads(editions.load_edition("published")).set_index("by")["value"]
     assert f" {values[page.PAPERS].min():.0f} to {values[page.PAPERS].max():.0f} % more " in line
     assert "within 2 % of it" in line
     assert values.drop(page.PAPERS).abs().max() < 2.05

@@ -269,7 +269,7 @@ def held(request):
                 patch.setattr(statistics, "RESAMPLES", 200)
             patch.setattr(records, "load", cache(lambda study, change=change: change(load(study))))
             with golden.judging_once():
-                edition = editions.load("published")
+                edition = editions.load_edition("published")
                 for path in asked:
                     if name not in found[path] and (name == AS_IT_IS or unfailed(found[path])):
                         found[path][name] = said(path, edition, () if name == AS_IT_IS else UNKNOWN)
@@ -353,7 +353,7 @@ def test_text_is_about_the_published_tables_alone():
 
 
 def test_places_are_the_distances_from_the_best():
-    found = choosing.places(editions.load("published"))
+    found = choosing.distances_behind(editions.load_edition("published"))
     assert (found.groupby("table")["behind"].min() == 0).all()
     assert found.loc[found["behind"] == 0, "tied"].all()
     cells, marks = choosing.place_cells(found)

@@ -60,7 +60,7 @@ def test_an_exception_of_a_cell_arrives(tmp_path):
 
 
 def test_a_parameter_that_a_notebook_does_not_have_is_an_error(tmp_path):
-    source = "from dmlrc.report import parameters\nparameters.check()\nprint(studies)"
+    source = "from dmlrc.report import parameters\nparameters.check_parameters()\nprint(studies)"
     assert execute(source, tmp_path, 'studies = "a"  # one or several', studies="b") == ["b"]
     assert execute(source, tmp_path, 'studies = "a"') == ["a"]
     with pytest.raises(PapermillExecutionError, match="unknown parameter 'study': did you mean 'studies'"):

@@ -32,7 +32,7 @@ def scores(monkeypatch):
 
 
 def test_gains_are_what_the_whole_search_has_more(scores):
-    found = longer.gains().set_index(["table", "method", "repetition", "trials"])
+    found = longer.gains_of_searches().set_index(["table", "method", "repetition", "trials"])
     assert len(found) == 3 * 14 * 3 * 2
     for table, made_up in scores.items():
         study = records.load(table.removesuffix("/early-winners"))
@@ -57,12 +57,14 @@ def test_gains_are_what_the_whole_search_has_more(scores):
 
 
 def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
-    found = longer.gains()
+    found = longer.gains_of_searches()
     table = list(GRIDS_OF)[1]
     part = found[(found["table"] == table) & (found["trials"] == 25)]
     means = [100 * part.loc[part["method"] == method, "test"].mean() for method in sorted(set(part["method"]))]
     half = 2.160369 * np.std(means, ddof=1) / np.sqrt(14)
-    cell = longer.cells(found).loc["Cars crops" if "cars" in table else "Grocery Store", ("test classes", "after 25")]
+    cell = longer.longer_table(found).loc[
+        "Cars crops" if "cars" in table else "Grocery Store", ("test classes", "after 25")
+    ]
     assert cell == f"{np.mean(means):+.2f} ± {half:.2f}"
     named = longer.numbers()
     assert named[f"{table}.test.25"] == pytest.approx(np.mean(means))

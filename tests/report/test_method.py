@@ -68,7 +68,7 @@ def test_the_rate_of_the_weights_of_a_loss_is_among_what_was_searched():
 def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
     everywhere = {name for note in notes.OTHERS.values() for name in note.symbols}
     for section, note in notes.OTHERS.items():
-        of_rows = {name for _, method in others.rows(section) for name in method.settings}
+        of_rows = {name for _, method in others.section_rows(section) for name in method.settings}
         settings = of_rows - {LOSS_WEIGHTS_LR, "proxy_std"}  # how the loss's weights train and begin
         assert set(note.symbols) <= settings, section
         assert settings <= everywhere, section  # the regularised rows have those of the plain ones too
@@ -78,7 +78,7 @@ def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
 
 @loop("name", [*notes.SHOWN, *notes.OTHERS])
 def test_every_formula_can_be_shown(name):
-    text = publish._printed(page.formulas(notes.SHOWN[name]) if name in notes.SHOWN else others.what(name))
+    text = publish._printed(page.formulas(notes.SHOWN[name]) if name in notes.SHOWN else others.loss_description(name))
     shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.DOTALL)
     assert len(shown) == len((notes.NOTES | notes.OTHERS)[name].formulas)
     for formula in shown:
@@ -105,8 +105,8 @@ def test_every_loss_of_the_papers_is_on_one_page():
     assert trained <= set(listed) | searched == set(notes.ADDRESSES)
     assert set(listed) <= set(losses.REGISTRY)
     for section in notes.OTHERS:
-        assert others.rows(section), section
-        code = others.source(section)
+        assert others.section_rows(section), section
+        code = others.loss_source(section)
         for name in notes.OTHERS[section].losses:
             assert f"class {losses.REGISTRY[name].__name__}(" in code
     assert not notes.NOTES.keys() & notes.OTHERS.keys()
@@ -124,17 +124,21 @@ def test_every_sampler_has_its_section_and_its_code():
     assert tuple(samplers.SAMPLERS) == batches.SAMPLERS
     cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
     for name, sampler in samplers.SAMPLERS.items():
-        heading = f"({samplers.anchor(name)})=\n### {sampler.label}"
+        heading = f"(sampler-{name.replace('_', '-')})=\n### {sampler.label}"
         (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
         assert cells[at + 1].source == f'show_sampler("{name}")'
-        assert sampler.draws in samplers.what(name)
-        assert "def __next__" in samplers.source(name) or "_distances = staticmethod" in samplers.source(name)
+        assert sampler.draws in samplers.sampler_description(name)
+        assert "def __next__" in samplers.sampler_source(
+            name
+        ) or "_distances = staticmethod" in samplers.sampler_source(name)
 
 
 def test_a_claim_names_the_losses_that_it_is_about():
-    assert notes.claimed("fehervari-npairs-average") == [("N-pairs", "18_losses_of_the_other_papers.html#loss-n-pairs")]
-    assert next(label for label, _ in notes.claimed("fehervari-nca-over-triplet")) == "ProxyNCA"
-    assert notes.claimed("musgrave-similar") == []
+    assert notes.losses_of_claim("fehervari-npairs-average") == [
+        ("N-pairs", "18_losses_of_the_other_papers.html#loss-n-pairs")
+    ]
+    assert next(label for label, _ in notes.losses_of_claim("fehervari-nca-over-triplet")) == "ProxyNCA"
+    assert notes.losses_of_claim("musgrave-similar") == []
     known = {claim.id for claim in claims.CLAIMS}
     assert {each for note in notes.OTHERS.values() for each in note.claims} <= known
 
@@ -155,9 +159,9 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     found = {table.experiment: {"grocery-quick": records, "cub200-2010-frozen": None}}
     names = ("angular", "n_pairs", "snr")
     angular, absent, diverged = (next(each for each in table.methods if each.name == name) for name in names)
-    cells = others.places([(made, angular), (made, absent), (made, diverged)], found)
+    cells = others.row_cells([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
-    best = others.best(made, records)
+    best = others.best_row(made, records)
     assert (best["mean"], best["over_untrained"]) == pytest.approx((0.6, -0.3))
     assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0 (2 of 3) ↓"
     assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "32 x 2 (56 x 2)"  # as run, and the paper's
@@ -189,7 +193,7 @@ def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
 
 
 def test_every_system_of_the_papers_goes_by_a_title_and_leads_to_its_loss():
-    cells = others.systems()
+    cells = others.system_cells()
     assert len(cells) == sum(len(paper.methods) for paper in papers.ALL[1:])
     assert not cells.map(lambda text: "_" in re.sub(r' href="[^"]*"', "", text)).any(axis=None)
     loss = cells.loc[("Fehervari et al. 2019", "ProxyNCA"), "loss"]
@@ -198,14 +202,14 @@ def test_every_system_of_the_papers_goes_by_a_title_and_leads_to_its_loss():
 
 
 def test_a_method_without_a_page_is_named_with_the_nearest():
-    assert page.get("arcface").label == "ArcFace"
+    assert page.method_of_page("arcface").label == "ArcFace"
     with pytest.raises(UsageError, match=r"contrastiv.*contrastive"):
-        page.get("contrastiv")
+        page.method_of_page("contrastiv")
 
 
 def test_the_place_of_the_best_and_of_the_others(found):
     [title] = found
-    cells, other = page.places(found, BEST).loc[title], page.places(found, SECOND).loc[title]
+    cells, other = page.standing_cells(found, BEST).loc[title], page.standing_cells(found, SECOND).loc[title]
     assert cells[["rank", "tied with the best"]].tolist() == [f"1 of {len(EIGHT)}", "yes"]
     assert int(other["rank"].split()[0]) >= 2
     assert other["tied with the best"] == "no"
@@ -220,14 +224,14 @@ def test_a_method_at_a_glance(found, monkeypatch):
     glance = page.glance(found, BEST)
     assert glance[["place", "behind", "tied with the best"]].iloc[0].tolist() == [f"1 of {len(EIGHT)}", "0.0", "yes"]
     assert page.glance(found, SECOND)["tied with the best"].tolist() == ["no"]
-    values = page.trials(found, BEST)["value"]
+    values = page.finished_trials(found, BEST)["value"]
     assert glance["median trial"].iloc[0] == f"{100 * values.median() / values.max():.0f} %"
     assert glance["a search, minutes"].iloc[0] == "2"
 
 
 def test_gains_are_over_the_untrained_trunk(found):
     [records] = found.values()
-    gains = page.gains(page.standings(found)).set_index("method")
+    gains = page.gains_over_untrained(page.standings(found)).set_index("method")
     scores = records.scores[(records.scores["metric"] == "map_at_r") & (records.scores["setting"] == "concatenated")]
     means = scores.groupby("method")["value"].mean()
     assert PRETRAINED not in gains.index
@@ -255,7 +259,7 @@ def made_trials(method):
 
 def test_the_trials_of_a_method_and_who_won(found):
     [records] = found.values()
-    tried = page.trials(found, BEST)
+    tried = page.finished_trials(found, BEST)
     own = records.trials[(records.trials["method"] == BEST) & (records.trials["state"] == "complete")]
     assert len(tried) == len(own)
     assert tried.groupby("repetition")["best"].sum().eq(1).all()
@@ -267,7 +271,7 @@ def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
     method = notes.SHOWN["arcface"]
     tried = made_trials(method)
     tried.loc[1, "margin"] = method.space["margin"].high
-    cells, marks = page.winners(tried, method)
+    cells, marks = page.winner_cells(tried, method)
     assert list(cells.index) == ["searched", "Made, search 1", "Made, search 2"]
     assert cells.loc["searched", "margin"] == "0 to 90"
     assert "logarithmic" in cells.loc["searched", "rate of the loss's weights"]
@@ -302,20 +306,20 @@ def test_the_idea_of_a_loss_names_its_source():
 
 
 def test_what_a_paper_claims_stands_beside_what_was_measured():
-    table = page.claimed(notes.SHOWN["margin"])
+    table = page.claimed_scores(notes.SHOWN["margin"])
     row = table[table["data set"] == "CUB200"].iloc[0]
     assert row["claimed R@1"] == "63.6"
-    paper = published.results().set_index(["dataset", "method", "setting", "metric"])["mean"]
+    paper = published.musgrave_results().set_index(["dataset", "method", "setting", "metric"])["mean"]
     assert row["the Reality Check"] == f"{100 * paper['CUB200', 'margin', 'concatenated', 'precision_at_1']:.1f}"
-    assert page.claimed(notes.SHOWN["arcface"]).empty
-    assert page.MEASURED not in page.claimed(notes.SHOWN["circle"])  # proposed after the Reality Check
+    assert page.claimed_scores(notes.SHOWN["arcface"]).empty
+    assert page.MEASURED not in page.claimed_scores(notes.SHOWN["circle"])  # proposed after the Reality Check
 
 
 def test_a_claim_stands_on_the_pages_of_the_methods_that_it_is_about(found):
-    cells, _ = page.verdicts(list(found.values()), notes.SHOWN["cosface"])
+    cells, _ = page.claim_verdicts(list(found.values()), notes.SHOWN["cosface"])
     assert len(cells) == 1
     assert "large-margin cosine loss" in cells.index[0]
-    assert page.verdicts(list(found.values()), notes.SHOWN["circle"]) is None
+    assert page.claim_verdicts(list(found.values()), notes.SHOWN["circle"]) is None
 
 
 def test_rows_of_a_table_lead_to_the_pages(tmp_path):
@@ -332,11 +336,11 @@ def test_rows_of_a_table_lead_to_the_pages(tmp_path):
 
 def test_figures_show_every_method_and_every_trial(found):
     method = notes.SHOWN[BEST]
-    drawing = figures.places(page.gains(page.standings(found)), method)
+    drawing = figures.gains_figure(page.gains_over_untrained(page.standings(found)), method)
     others, own = drawing.axes[0].collections
     assert (len(others.get_offsets()), len(own.get_offsets())) == (len(EIGHT) - 1, 1)
     method = notes.SHOWN["arcface"]
-    drawing = figures.trials(made_trials(method), method)
+    drawing = figures.hyperparameters_figure(made_trials(method), method)
     assert len(drawing.axes) == len(method.space)
     dots, rings = drawing.axes[0].collections
     assert (len(dots.get_offsets()), len(rings.get_offsets())) == (6, 2)

@@ -32,7 +32,7 @@ def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, caps
     trained = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / STUDY).rglob("*-0*.json")}
     assert set(records.load(STUDY).reruns["method"]) == {method.name for method in studies.get(STUDY).methods}
     capsys.readouterr()
-    missing.train([STUDY])
+    missing.run_missing([STUDY])
     assert capsys.readouterr().err == ""
     assert trained == {path: path.stat().st_mtime_ns for path in trained}
 
@@ -40,6 +40,6 @@ def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, caps
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_every_chapter_of_studies_can_train_them(path):
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    if any("editions.load(studies" in cell for cell in cells):
-        assert any("editions.load(studies, train" in cell or "run.run(" in cell for cell in cells)
+    if any("editions.load_edition(studies" in cell for cell in cells):
+        assert any("editions.load_edition(studies, train" in cell or "run.run(" in cell for cell in cells)
         assert sum("\ntrain = False" in cell for cell in cells) == 1

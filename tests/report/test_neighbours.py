@@ -31,7 +31,7 @@ def spaces(photographs):
 def test_neighbours_and_their_scores_against_the_library_and_by_hand():
     points = torch.nn.functional.normalize(torch.randn(30, 8, generator=torch.Generator().manual_seed(0)))
     labels = np.repeat(np.arange(6), 5)
-    neighbours = measures.nearest(points.numpy())
+    neighbours = measures.nearest_by_cosine(points.numpy())
     assert all(query not in row for query, row in enumerate(neighbours))
     scores = measures.average_precision(neighbours, labels)
     expected = metrics.evaluate(points, torch.from_numpy(labels), ("map_at_r",))["map_at_r"]
@@ -72,7 +72,7 @@ def test_spaces_hold_the_untrained_features_and_trained_embeddings(photographs, 
 def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatch):
     (home / "results" / "measured").mkdir(parents=True)
     monkeypatch.setattr(measures, "spaces", lambda *_: spaces)
-    measures.record(photographs, ("normalized_softmax",), 1)
+    measures.record_spaces(photographs, ("normalized_softmax",), 1)
     monkeypatch.setattr(measures, "spaces", lambda *_: "trained")
     read = measures.recorded_spaces(photographs, ("normalized_softmax",), 1)
     for each, expected in zip(read, spaces, strict=True):
@@ -106,7 +106,7 @@ def test_queries_are_those_nearest_to_the_scores_asked_for(spaces):
 
 def test_frames_say_what_is_right(photographs, spaces):
     query = measures.queries(spaces[0], (0.5,))[0]
-    html = page.rows("sheet", photographs, spaces, [query])
+    html = page.gallery_html("sheet", photographs, spaces, [query])
     counted, beyond = html.split('class="dml-row"')[2].split("dml-cut")
     assert (counted.count("dml-thumb "), beyond.count("dml-thumb ")) == (4, 2)  # as many as the class has others
     right = sum(
@@ -128,7 +128,7 @@ def test_the_numbers_of_the_text_are_those_of_the_tables(photographs, monkeypatc
     told = page.numbers()
     for each, name in ((photographs, "grocery"), (gallery.glyphs(), "glyphs")):
         spaces = measures.recorded_spaces(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])
-        first, *others = page.scores(each, spaces)["MAP@R, these images"].str.split().str[0].astype(float)
+        first, *others = page.gallery_scores(each, spaces)["MAP@R, these images"].str.split().str[0].astype(float)
         numbers = [told[f"{name}.{number}"] for number in ("untrained", "low", "high")]
         assert numbers == pytest.approx([first, min(others), max(others)], abs=0.05)
     assert (told["first"], told["second"]) == (25, 12.5)

@@ -22,7 +22,7 @@ EVERY = [method.name for method in STUDY.methods]
 def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     monkeypatch.setattr(importances, "TREES", 4)
-    monkeypatch.setattr(svg, "drawn", books.drawn_without_a_file)
+    monkeypatch.setattr(svg, "to_svg", books.drawn_without_a_file)
     for name in ("results", "benchmarks"):
         (home / name).symlink_to(Path(__file__).parents[2] / name)
     units, meta = fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, **{what: EVERY})

@@ -180,7 +180,7 @@ def test_histograms_that_were_not_recorded_are_empty():
 
 
 def test_curves_count_epochs_and_tell_the_images_apart():
-    frame = page.curves(run(seeds=1), ["jsd"])
+    frame = page.metric_curves(run(seeds=1), ["jsd"])
     assert frame["epoch"].max() == EPOCHS
     assert set(frame["metric"]) == {"jsd"}
     training = frame[frame["images"] == "training"].sort_values("epoch")["value"]
@@ -200,7 +200,7 @@ def test_gap():
 
 def test_a_diverged_run_has_no_curve():
     records = run(curves=[])
-    assert page.curves(records, ["jsd"]).empty
+    assert page.metric_curves(records, ["jsd"]).empty
     assert np.isnan(page.gap(records, "jsd", "first").value)
     assert page.gaps(records)["mean"].isna().all()
     assert "not recorded" in drawn(*figures.draw_curves({MAIN: records}, page.METRICS))
@@ -209,7 +209,7 @@ def test_a_diverged_run_has_no_curve():
 def test_curves_of_unequal_length_are_averaged_where_they_are():
     curves = [(METHOD, 0, 10, "jsd", 0.2), (METHOD, 0, 20, "jsd", 0.4), (METHOD, 1, 10, "jsd", 0.4)]
     curves += [(METHOD, 1, 20, "jsd", np.nan)]
-    frame = page.means(page.curves(run(curves=curves), ["jsd"]))
+    frame = page.seed_means(page.metric_curves(run(curves=curves), ["jsd"]))
     assert frame["mean"].to_list() == pytest.approx([0.3, 0.4])
     assert (frame["low"].to_list(), frame["high"].to_list()) == ([0.2, 0.4], [0.4, 0.4])
 
@@ -279,7 +279,7 @@ def test_every_class_order_stands_with_the_untrained_trunk(monkeypatch):
             **{(order, "untrained"): 0.9 for order in ("default", "random", "order2")},
         }
     )
-    numbers = page.of_study(MAIN)
+    numbers = page._of_study(MAIN)
     assert (numbers["orders"], numbers["higher"], numbers["below"]) == (3, 2, 3)
     assert numbers["recall.gain"] == pytest.approx(15)  # 60.5 and 70.5, of 50.5
     assert numbers["map.gain"] == pytest.approx(15)
@@ -298,7 +298,7 @@ def test_two_class_orders_are_no_more_than_the_papers(monkeypatch):
     one_order(monkeypatch, {"oi2021": 0.0, "oi2021/random": 0.1})
     assert page.every_order(MAIN).empty
     with pytest.raises(KeyError, match="no class orders around"):
-        page.of_study(MAIN)
+        page._of_study(MAIN)
 
 
 def test_jsd_and_map_part_where_one_rises_and_the_other_falls():

@@ -41,7 +41,7 @@ def test_regret_is_below_the_highest_that_any_sampler_found():
     np.testing.assert_allclose(everything[50]["tpe5"], [0.2, 0.2, 0.1])  # the first problem has the ceiling 0.6
     assert len(with_gp) == 1
     np.testing.assert_allclose(with_gp[50]["gp"], [0.0])
-    found = optimisers.means(everything).loc["tpe5", 50]
+    found = optimisers.regret_means(everything).loc["tpe5", 50]
     assert found["mean"] == pytest.approx(0.5 / 3)
     assert found["n"] == 3
 

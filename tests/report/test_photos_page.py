@@ -22,7 +22,7 @@ LABELS = np.array([0, 0, 1, 1, 2, 2])
 @pytest.fixture
 def found():
     points = torch.stack([ON_A_CIRCLE.cos(), ON_A_CIRCLE.sin()], dim=1)
-    return neighbours.search(np.arange(10, 16), LABELS, points, k=2)
+    return neighbours.nearest_photos(np.arange(10, 16), LABELS, points, k=2)
 
 
 def scored(values, pretrained=0.3, validation=None):
@@ -87,7 +87,7 @@ def test_the_trunk_alone_is_what_training_is_compared_with(own, says):
 def test_the_validation_classes_choose_and_the_test_classes_judge():
     values = {"contrastive": [0.4, 0.4, 0.4], "triplet": [0.6, 0.6, 0.6]}
     made = scored(values, validation={"contrastive": 0.5, "triplet": 0.4})
-    assert answer.best(made) == "contrastive"
+    assert answer.chosen_loss(made) == "contrastive"
     first, sure, gain = answer.sentences(made)
     assert "is of the same class for 40.00" in first
     assert sure.startswith("Not sure: on the test classes Triplet scored higher")
@@ -127,7 +127,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
     file = paths.runs() / chosen.name / "contrastive" / "0-rerun-000.json"
     lost = {"state": "diverged", "reason": "on the test images", "scores": {}, "arrays": {}}
     records.write_json(file, without_checksum(file) | lost)
-    text = written.write(chosen).read_text()
+    text = written.write_page(chosen).read_text()
     assert [rerun.number for rerun in asked] == [1]  # the first that ended
     assert "<h1>Which loss for fruit?</h1>" in text
     assert str(tmp_path) not in text

@@ -171,7 +171,7 @@ class TestCommand:
         monkeypatch.setenv("DMLRC_HOME", str(records.__file__).partition("/dmlrc/records")[0])
         code, out, err = power_of("--study", "cars196crops-frozen", "--difference", "0.5")
         assert (code, err) == (0, "")
-        design, (search, rerun) = planning.of_study("cars196crops-frozen")
+        design, (search, rerun) = planning.design_of_study("cars196crops-frozen")
         assert (design.methods, design.searches, design.reruns) == (14, 3, 3)
         count = design.searches_for(0.5, ALL)
         assert f"{count} ({count * (search + 3 * rerun):.0f} h)" in out

@@ -117,7 +117,7 @@ def test_names_are_text_in_cells_in_captions_and_beside_figures(exports):
     assert pd.read_csv(exports / "my-t1.csv").iloc[0, 0] == HOSTILE
     assert r"\& \$x\$ | `y` *z* \{cite:p\}`w` \textbackslash{} \_u\_" in (exports / "my-t1.tex").read_text()
     figure, axis = plt.subplots()
-    axis.set_title(style.drawn(HOSTILE))
+    axis.set_title(style.escape_math(HOSTILE))
     data = shown(publish.figure, "my-f1", figure, "A caption.", f"Of {labels.prose(HOSTILE)}.")
     assert f'aria-label="{escape(f"Of {name}.")}"'.replace("`", "&#96;") in data["text/markdown"]
     assert escape(name, quote=False) in (exports / "my-f1.svg").read_text()
@@ -162,7 +162,7 @@ def test_scalars_can_be_read_back(tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
     notebook.cells[0].outputs = [nbformat.v4.new_output("display_data", data)]
     nbformat.write(notebook, tmp_path / "chapter.ipynb")
-    assert publish.recorded(tmp_path / "chapter.ipynb") == {"map_at_r": 0.25, "best": "arcface"}
+    assert publish.recorded_scalars(tmp_path / "chapter.ipynb") == {"map_at_r": 0.25, "best": "arcface"}
 
 
 def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
@@ -175,7 +175,7 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
     for name in ("grocery-quick", "glyphs-quick"):
         study = studies.get(name)
         write_fake_study(study=name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
-    data = shown(publish.rerun, "04_which_loss_wins", "grocery-quick,glyphs-quick")["text/markdown"]
+    data = shown(publish.how_to_rerun, "04_which_loss_wins", "grocery-quick,glyphs-quick")["text/markdown"]
     assert "dmlrc study run grocery-quick\ndmlrc study run glyphs-quick\n" in data
     assert "-p studies grocery-quick,glyphs-quick" in data
     assert ":name: about-these-runs" in data
@@ -187,7 +187,7 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
 def test_the_foot_of_a_page_tells_of_experiments_too(home):
     """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
     write_fake_experiments("cub200-2010-frozen")
-    data = shown(publish.rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/markdown"]
+    data = shown(publish.how_to_rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/markdown"]
     assert "dmlrc study run cub200-2010-frozen/rate-tenfold\n" in data
     assert "at ten times the rate" in data
 
@@ -208,7 +208,7 @@ def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
         shown(publish.table, table, pd.DataFrame({"n": ["1"]}, index=["a"]), "A table.")
         told = {"method": "arcface"} if page == "method" else {}
         with capture_output() as captured:
-            publish.rerun(page, study.name, **told)
+            publish.how_to_rerun(page, study.name, **told)
         file = "04_which_loss_wins.zip" if page == "04_which_loss_wins" else "method_arcface.zip"
         foot = captured.outputs[-1].data["text/markdown"]
         assert f"<exports/{file}>" in foot
@@ -217,7 +217,7 @@ def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
             assert sorted(archive.namelist()) == [f"{table}.csv", f"{table}.tex"]
             assert archive.read(f"{table}.csv") == (exports / f"{table}.csv").read_bytes()
     assert "-p studies glyphs-quick -p method arcface" in captured.outputs[-1].data["text/markdown"]
-    assert "one archive" not in shown(publish.rerun, "20_provenance", study.name)["text/markdown"]
+    assert "one archive" not in shown(publish.how_to_rerun, "20_provenance", study.name)["text/markdown"]
 
 
 def test_studies_are_printed_by_their_titles(exports):

@@ -37,7 +37,7 @@ def test_no_digit_has_changed_since_it_was_transcribed():
 
 
 def cell(dataset, method, setting, metric):
-    rows = published.results().set_index(["dataset", "method", "setting", "metric"]).sort_index()
+    rows = published.musgrave_results().set_index(["dataset", "method", "setting", "metric"]).sort_index()
     return rows.loc[(dataset, method, setting, metric), ["mean", "ci95"]].to_numpy(float)
 
 
@@ -58,7 +58,7 @@ def test_tables_3_to_5(where, mean, ci95):
 
 
 def test_tables_3_to_5_are_complete():
-    frame = published.results()
+    frame = published.musgrave_results()
     assert len(frame) == 13 * 2 * 3 * 3
     assert not frame.duplicated(["dataset", "method", "setting", "metric"]).any()
     assert set(frame["dataset"]) == set(published.DATASETS)
@@ -72,7 +72,7 @@ def test_tables_3_to_5_are_complete():
 
 def test_methods_are_the_studys():
     ours = {method.name for method in musgrave2020.METHODS}
-    assert set(published.results()["method"]) - {"pretrained"} == ours - {"ntxent", "margin_per_class"}
+    assert set(published.musgrave_results()["method"]) - {"pretrained"} == ours - {"ntxent", "margin_per_class"}
     assert set(published.search_traces()["method"]) == ours
     assert set(published.hyperparameters()["method"]) == ours
 

@@ -74,7 +74,7 @@ def test_the_best_rate_has_a_worse_one_on_either_side():
     found = grid()
     assert page.chosen_rate(found) == 1e-5
     assert page.chosen_rate(grid(left_out=(1e-6, 3e-6))) is None  # at the edge of what was tried
-    cells, _ = page.cells(found)
+    cells, _ = page.grid_cells(found)
     assert cells["range"]["10⁻⁵"] == "0.00"
     assert cells["cut off"].tolist() == ["0 %"] * 5 + ["100 %"]
 
@@ -88,7 +88,7 @@ def test_a_rate_that_is_not_finished_is_left_out():
 
 
 def test_cells_and_figure():
-    cells, marks = page.cells(grid())
+    cells, marks = page.grid_cells(grid())
     assert list(cells.index) == ["3·10⁻⁴", "10⁻⁴", "3·10⁻⁵", "10⁻⁵", "3·10⁻⁶", "10⁻⁶"]
     assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
     assert marks.loc["10⁻⁵", "mean"] == "best"
@@ -121,7 +121,7 @@ def test_recorded_grids_are_those_of_the_edition_with_two_rates(monkeypatch):
     grids = {"cars196crops-frozen": grid(), "cub200-2010-frozen": one_rate}
     monkeypatch.setattr(page, "grid_of", lambda study: grids.get(study.name))
     edition = [fake_records(study=name) for name in (*grids, "grocery-frozen")]
-    assert list(page.recorded(edition)) == ["Cars crops"]
+    assert list(page.recorded_grids(edition)) == ["Cars crops"]
 
 
 def made(best, in_use, lower=0.2, higher=0.3):
@@ -163,7 +163,7 @@ def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
 
 def test_a_rate_at_which_a_method_diverged_is_ruled_out():
     best = pd.DataFrame({"contrastive": {1e-5: 0.4, 1e-4: 0.5}, "triplet": {1e-5: 0.1, 1e-4: np.nan}})
-    assert page.means(best).to_dict() == pytest.approx({1e-5: 0.25, 1e-4: np.nan}, nan_ok=True)
+    assert page.rate_means(best).to_dict() == pytest.approx({1e-5: 0.25, 1e-4: np.nan}, nan_ok=True)
     assert page.best_rate(best) == 1e-5
     assert page.best_rate(best.assign(triplet=np.nan)) == 1e-5
 
@@ -181,7 +181,7 @@ def test_a_table_is_run_at_the_rate_that_its_committed_grid_chose_with_worse_one
 def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     grid = page.best_trials(records.load(f"{main}/{paper}/rates"))
-    means = page.means(grid)
+    means = page.rate_means(grid)
     place = int(means.argmax())
     assert 0 < place < len(means) - 1
     around = [each for each in studies.STUDIES.values() if each.parent == main and each.kind == "experiment"]

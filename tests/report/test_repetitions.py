@@ -55,7 +55,7 @@ def test_where_no_repetition_is_finished_all_that_is_there_is_shown():
 def test_editions_and_the_table_in_the_terminal_show_what_is_finished(monkeypatch):
     found = under_way(["triplet"])
     monkeypatch.setattr(editions.records, "load", lambda name: found)
-    assert [each.searches for each in editions.load(CARS)] == [1]
+    assert [each.searches for each in editions.load_edition(CARS)] == [1]
     monkeypatch.setattr(ranking.about, "row", lambda records: dict.fromkeys(ABOUT, ""))
     assert ranking.lines(found)[-1] == "Without the repetitions that not every method has finished yet."
     assert "Without" not in ranking.lines(repetitions.whole(found))[-1]

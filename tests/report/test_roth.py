@@ -234,7 +234,7 @@ def test_influence_is_a_share_of_the_best_value():
     assert shares.loc["dim32"].to_numpy() == pytest.approx(0.5)  # whatever the scale of a metric or a loss
     assert shares.loc["dim64"].to_numpy() == pytest.approx(1.0)
     assert np.isnan(shares.loc["dim1024", "proxy_nca"])
-    effects = page.effects({"dims": {MAIN: sweep("dims", dims)}})
+    effects = page.factor_effects({"dims": {MAIN: sweep("dims", dims)}})
     assert effects["effect"].to_numpy() == pytest.approx(0.5)
     assert len(effects) == 6
 
@@ -256,7 +256,7 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     text = drawn(figure)
     assert text.count("not run") == 4
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
-    cells = results_table(page.compare_effects(page.effects(sweeps)))[0]
+    cells = results_table(page.compare_effects(page.factor_effects(sweeps)))[0]
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert "weight decay" not in cells.index
     assert figures.draw_influence({factor: {MAIN: None} for factor in page.FACTORS}) == []
@@ -275,7 +275,7 @@ def test_what_moves_a_score_more_than_the_losses_do():
     found = page.against_losses({"batches": sweep("batches", by_value), "dims": sweep("dims", by_loss)})
     assert found == {"batches": "more", "dims": "less"}
     assert page.against_losses({"dims": sweep("dims", unclear)}) == {"dims": ""}
-    effects = page.compare_effects(page.effects({"batches": {MAIN: sweep("batches", by_value)}}))
+    effects = page.compare_effects(page.factor_effects({"batches": {MAIN: sweep("batches", by_value)}}))
     assert effects["row"].tolist() == ["images in a batch, equal steps"]
 
 
@@ -318,7 +318,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     both = [table(), sweep("dims", score, seeds=3, metrics=page.ALL_METRICS)]
     matrix, runs = page.correlations(both)
     assert runs == 23 * 3 + 36 * 3
-    frames = pd.concat([common.seeds(each, setting="separated").assign(study=each.name) for each in both])
+    frames = pd.concat([common.seed_scores(each, setting="separated").assign(study=each.name) for each in both])
     frames = frames[frames["method"] != "pretrained"]
     wide = frames.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
     expected = np.corrcoef(wide["nmi"], wide["f1"])[0, 1]
@@ -347,7 +347,7 @@ def test_correlation_with_rho_is_pearsons_with_fishers_interval():
     noise = np.random.default_rng(0).normal(size=23)
     records = table(rho=lambda i, s: noise[i])
     frame = page.structure(records)
-    test = page.correlation(frame, "rho")
+    test = page.correlate(frame, "rho")
     r = np.corrcoef(noise[:18], np.arange(18))[0, 1]  # regularised methods, 18 to 22, do not count
     half = 1.959964 / np.sqrt(18 - 3)
     assert test.n == 18
@@ -359,17 +359,17 @@ def test_distances_count_only_where_embeddings_share_a_scale():
     frame = page.structure(table())
     free = {"angular", "genlifted", "n_pairs"}
     assert set(frame.index[~frame["unit"]]) == free
-    assert page.correlation(frame, "pi_intra").n == 15
-    assert page.correlation(frame, "pi_ratio").n == 18
-    assert page.correlation(frame, "pi_inter").value == pytest.approx(-1)
+    assert page.correlate(frame, "pi_intra").n == 15
+    assert page.correlate(frame, "pi_ratio").n == 18
+    assert page.correlate(frame, "pi_inter").value == pytest.approx(-1)
 
 
 def test_collapsed_and_few_methods_have_no_correlation():
     collapsed = page.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
-    assert page.correlation(collapsed, "rho").n == 2
-    assert np.isnan(page.correlation(collapsed, "rho").value)
+    assert page.correlate(collapsed, "rho").n == 2
+    assert np.isnan(page.correlate(collapsed, "rho").value)
     constant = page.structure(table(rho=lambda i, s: 1.0))
-    assert np.isnan(page.correlation(constant, "rho").value)
+    assert np.isnan(page.correlate(constant, "rho").value)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -377,7 +377,7 @@ def test_correlations_are_printed_with_their_ranks(sign):
     records = table(rho=lambda i, s: 5 + sign * i + 0.1 * (-1) ** i)
     cells = page.correlation_cells({MAIN: records})
     assert cells.loc["ρ", MAIN].startswith("-" if sign < 0 else "+")
-    ranked = page.correlation(page.structure(records), "rho", ranks=True)
+    ranked = page.correlate(page.structure(records), "rho", ranks=True)
     assert f"; by ranks {ranked.value:+.2f} [" in cells.loc["ρ", MAIN]
 
 
@@ -390,8 +390,8 @@ def test_a_method_that_carries_the_correlation_is_named():
     frame.loc["snr", ["precision_at_1", "rho"]] = 0.1, 9.0
     name, without = page.carried(frame, "rho")
     assert name == "snr"
-    assert without.value == page.correlation(frame.drop(index="snr"), "rho").value
-    assert without.value - page.correlation(frame, "rho").value > page.CARRIES
+    assert without.value == page.correlate(frame.drop(index="snr"), "rho").value
+    assert without.value - page.correlate(frame, "rho").value > page.CARRIES
 
 
 def test_structure_is_drawn():
@@ -438,22 +438,22 @@ def test_decay_falls_or_not():
 
 
 def test_the_toy_follows_its_seed_and_learns():
-    first = toy.train(toy.VARIANTS["plain"], seed=1, steps=60)
-    again = toy.train(toy.VARIANTS["plain"], seed=1, steps=60)
+    first = toy.train_toy(toy.VARIANTS["plain"], seed=1, steps=60)
+    again = toy.train_toy(toy.VARIANTS["plain"], seed=1, steps=60)
     np.testing.assert_array_equal(first.train[2], again.train[2])
     np.testing.assert_allclose(np.linalg.norm(first.test[2], axis=1), 1, rtol=1e-5)
-    before = toy.measures(toy.train(toy.VARIANTS["plain"], seed=1, steps=0))
+    before = toy.measures(toy.train_toy(toy.VARIANTS["plain"], seed=1, steps=0))
     assert toy.measures(first)["train_p1"] > before["train_p1"]
 
 
 def test_without_a_pull_the_spectrum_opens():
     """Of the variants only the script's, in which nothing pulls, uses the second direction."""
-    toys = {name: toy.train(toy.VARIANTS[name], seed=0) for name in toy.DRAWN}
+    toys = {name: toy.train_toy(toy.VARIANTS[name], seed=0) for name in toy.DRAWN}
     shares = {name: toy.second_share(each.train[2]) for name, each in toys.items()}
     assert shares["script"] > 0.3
     assert shares["plain"] < 0.2
     assert abs(shares["regularised"] - shares["plain"]) < 0.05
-    text = drawn(toy.draw(toys))
+    text = drawn(toy.toy_figure(toys))
     assert "only pushing,\nas the script" in text
 
 
@@ -465,12 +465,12 @@ def test_second_share():
 
 
 def test_lines_lie_where_they_should():
-    points, labels = toy.lines(toy.TRAIN_LINES, np.random.default_rng(0))
+    points, labels = toy.points_on_lines(toy.TRAIN_LINES, np.random.default_rng(0))
     assert points.shape == (60, 2)
     np.testing.assert_allclose(points[:, 0], points[:, 1])
     assert points[labels == 1].min() >= 0.35
     assert points[labels == 1].max() <= 0.55
-    points, labels = toy.lines(toy.TEST_LINES, np.random.default_rng(0))
+    points, labels = toy.points_on_lines(toy.TEST_LINES, np.random.default_rng(0))
     np.testing.assert_allclose(points[labels < 2, 0], 0.2)
     np.testing.assert_allclose(points[labels >= 2, 1], 0.2)
 
@@ -484,9 +484,9 @@ def test_toy_differences_are_paired_over_seeds():
         for seed in range(3)
     ]
     frame = pd.DataFrame(rows)
-    found = toy.change(frame, "regularised", "test_p1")
+    found = toy.gain_over_partner(frame, "regularised", "test_p1")
     assert (found.value, found.half, found.n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
-    cells = results_table(toy.compare(frame))[0]
+    cells = results_table(toy.variant_scores(frame))[0]
     assert cells.loc["R-Contrastive (D), p = 0.001", "difference in test P@1, points"].startswith("+5.0")
     assert cells.loc["only pushing, as the script", "difference in test P@1, points"].startswith("-20.0")
 
@@ -494,21 +494,21 @@ def test_toy_differences_are_paired_over_seeds():
 def test_toy_with_one_seed_and_few_steps():
     frame = toy.repeat(seeds=1, steps=2)
     assert set(frame["variant"]) == {"untrained", *toy.VARIANTS}
-    assert "±" not in results_table(toy.compare(frame))[0].to_string()
+    assert "±" not in results_table(toy.variant_scores(frame))[0].to_string()
 
 
 def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
     (home / "results" / "measured").mkdir(parents=True)
     monkeypatch.setattr(toy, "repeat", lambda seeds: pd.DataFrame({"seed": range(seeds)}))
-    assert toy.recorded(2)["seed"].tolist() == [0, 1]  # nothing is recorded: trained
-    toy.record(3)
+    assert toy.recorded_toys(2)["seed"].tolist() == [0, 1]  # nothing is recorded: trained
+    toy.record_toys(3)
     monkeypatch.undo()
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
-    frame = toy.recorded(10)
+    frame = toy.recorded_toys(10)
     assert frame.groupby("variant")["seed"].apply(list).map(len).eq(10).all()
     for name in ("plain", "script"):
         found = frame[(frame["variant"] == name) & (frame["seed"] == 1)].iloc[0]
-        again = toy.measures(toy.train(toy.VARIANTS[name], seed=1))
+        again = toy.measures(toy.train_toy(toy.VARIANTS[name], seed=1))
         # another processor rounds otherwise, and 200 steps carry that far: a point or two of 60 may change sides
         assert dict(found[list(again)]) == pytest.approx(again, abs=0.05)
 
@@ -559,8 +559,8 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     monkeypatch.setattr(publish, "text", shown.append)
     few = toy.repeat(seeds=2, steps=2)
     monkeypatch.setattr(toy, "repeat", lambda seeds: few)
-    train = toy.train
-    monkeypatch.setattr(toy, "train", lambda variant: train(variant, steps=2))
+    train = toy.train_toy
+    monkeypatch.setattr(toy, "train_toy", lambda variant: train(variant, steps=2))
 
     def load(main, experiment):
         if not present or main != MAIN or experiment == "roth2020/trunks" or not experiment.startswith("roth2020"):

@@ -26,7 +26,7 @@ def study(name, mean, scale, scatter=0.01):
 @pytest.fixture
 def found(recorded):
     recorded[NAME], recorded[BESIDE] = study(NAME, 0.30, 5.0), study(BESIDE, 0.34, 0.5, scatter=0.005)
-    return scales.compared([recorded[NAME]])
+    return scales.compare_scales([recorded[NAME]])
 
 
 def test_each_loss_has_both_ways_and_the_gain_of_the_logarithmic_one(found):
@@ -38,7 +38,7 @@ def test_each_loss_has_both_ways_and_the_gain_of_the_logarithmic_one(found):
     assert found["luck"].tolist() == pytest.approx([0.01, 0.005] * 2)
     assert (linear["lowest"], linear["highest"]) == (5.0, 15.0)
     assert (logarithmic["lowest"], logarithmic["highest"]) == (0.5, 1.5)
-    cells = scales.cells(found)
+    cells = scales.scale_cells(found)
     assert cells.loc[("Grocery Store", "CosFace", "linear")].tolist()[1:] == ["30.00", "–", "1.00", "5 to 15"]
     assert cells.loc[("Grocery Store", "ProxyNCA", "logarithmic"), "gain"].startswith("+4.00 [+")
     gains = scales.gains(found)
@@ -50,11 +50,11 @@ def test_each_loss_has_both_ways_and_the_gain_of_the_logarithmic_one(found):
 def test_a_study_counts_when_it_is_complete(recorded, found):
     whole = recorded[BESIDE]
     recorded[BESIDE] = replace(whole, reruns=whole.reruns[whole.reruns["repetition"] < 2])
-    assert scales.compared([recorded[NAME]]).empty
+    assert scales.compare_scales([recorded[NAME]]).empty
 
 
 def test_where_in_a_linear_range_the_scales_lie(found, recorded):
     # CosFace searches 0 to 200, ProxyNCA 0 to 100
     spaces = [scales.tables.METHODS[name].space[scale] for name, scale in scales.SCALES.items()]
     expected = [(value - each.low) / (each.high - each.low) for each in spaces for value in (5.0, 15.0)]
-    assert scales.places(recorded[NAME]) == pytest.approx(expected)
+    assert scales.winning_places(recorded[NAME]) == pytest.approx(expected)

@@ -86,7 +86,7 @@ def test_without_records_there_is_no_speed_up():
 
 
 def test_the_plan_has_the_papers_own_studies():
-    table = scaling.plan(studies.STUDIES.values())
+    table = scaling.planned_tables(studies.STUDIES.values())
     assert {"cub200-musgrave2020", "sop-roth2020", "inshop-zhai2019"} <= set(table.index)
     assert "first-runs/grocery-frozen" not in table.index
     numbers = [14 * 60 + 1, 14 * 60 * 4, 14 * 10 + 1, 51]

@@ -135,14 +135,14 @@ def test_one_function_under_two_names():
 def test_friedman_by_hand():
     # three blocks that all rank a > b > c: mean ranks 1, 2, 3; chi2 = 12 N / (k (k + 1)) sum (R - (k + 1) / 2)^2 = 6
     blocks = pd.DataFrame({"a": [3.0, 6.0, 9.0], "b": [2.0, 5.0, 8.0], "c": [1.0, 4.0, 7.0]})
-    assert measures.ranks(blocks).to_dict() == {"a": 1, "b": 2, "c": 3}
+    assert measures.mean_ranks(blocks).to_dict() == {"a": 1, "b": 2, "c": 3}
     assert measures.friedman(blocks) == pytest.approx(np.exp(-3))  # of chi2 = 6 with 2 degrees of freedom
     assert np.isnan(measures.friedman(blocks[["a", "b"]]))
     assert np.isnan(measures.friedman(blocks.iloc[:1]))
 
 
 def test_ties_share_their_ranks():
-    assert measures.ranks(pd.DataFrame({"a": [0.5], "b": [0.5], "c": [0.1]})).to_dict() == {
+    assert measures.mean_ranks(pd.DataFrame({"a": [0.5], "b": [0.5], "c": [0.1]})).to_dict() == {
         "a": 1.5,
         "b": 1.5,
         "c": 3,
@@ -160,7 +160,7 @@ def test_nemenyi_agrees_with_the_critical_difference():
     blocks = pd.DataFrame(rng.normal([0, 0, 0.02, 0.04], 0.01, (6, 4)), columns=list("abcd"))
     p = measures.nemenyi(blocks)
     np.testing.assert_allclose(p, posthoc_nemenyi_friedman(blocks))
-    mean_ranks = measures.ranks(blocks)
+    mean_ranks = measures.mean_ranks(blocks)
     limit = measures.critical_difference(*blocks.shape)
     for a, b in itertools.combinations(blocks, 2):
         assert (p.loc[a, b] < 0.05) == (abs(mean_ranks[a] - mean_ranks[b]) > limit)
@@ -172,7 +172,7 @@ def test_tables_print_what_was_computed():
         study(made().query("method in ['contrastive', 'triplet']"), "another-study"),
     )
     compared = [measures.compare(each) for each in (one, other)]
-    cells, marks = page.differences(compared[0])
+    cells, marks = page.difference_cells(compared[0])
     assert list(cells.index) == list(cells.columns)
     assert cells.index[0] == "SNR"
     means = made(repetitions=5).groupby("method")["value"].mean()
@@ -184,7 +184,7 @@ def test_tables_print_what_was_computed():
     assert printed.loc["SNR", ("another-study", "points")] == "–"
     assert printed.loc["SNR", ("made-study", "p")] == "< 0.001"
     assert printed.loc["Triplet", ("made-study", "equal")] == "yes"
-    whole = page.overview([one, other], [one, other])
+    whole = page.pairs_overview([one, other], [one, other])
     assert whole.loc["made-study", "pairs"].tolist() == ["6"] * 4
     assert whole.loc["made-study", "differ"].tolist() == ["5"] * 4
     assert whole.loc["made-study", "equal"].tolist() == ["1"] * 4
@@ -261,14 +261,14 @@ class TestOtherClasses:
     records = with_classes(study(made()))
 
     def test_scores_are_means_over_reruns_of_the_classes_with_queries(self):
-        frame, queries = measures.class_scores(self.records)
+        frame, queries = measures.scores_by_class(self.records)
         assert list(frame.columns) == list(NAMES.values())
         assert list(frame.index) == list(range(101, 140)) == list(queries.index)
         first = self.records.arrays.query("method == 'snr' and name == 'class_map_at_r'")["values"]
         assert frame.loc[101, "snr"] == pytest.approx(np.mean([each[1] for each in first]))
 
     def test_the_same_classes_are_drawn_for_all_so_that_gaps_are_sharper_than_scores(self):
-        found = measures.over_classes(self.records)
+        found = measures.scores_on_other_classes(self.records)
         assert found["first"]["snr"] > 0.99
         assert found.loc["triplet", "behind"] == pytest.approx(0.01, abs=0.002)
         assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
@@ -305,10 +305,10 @@ class TestOtherClasses:
         assert all((each == 0).all() for each in (*alone, *equal))
 
     def test_records_without_class_scores_have_none(self):
-        assert measures.over_classes(study(made())) is None
+        assert measures.scores_on_other_classes(study(made())) is None
 
     def test_the_figure_has_a_line_a_method(self):
-        figure = figures.other_classes("made", measures.over_classes(self.records))
+        figure = figures.other_classes("made", measures.scores_on_other_classes(self.records))
         assert {"Contrastive", "Triplet", "ProxyNCA", "SNR"} <= set(drawn(figure))
 
 
@@ -328,7 +328,7 @@ def drawn(figure):
 
 def test_figures_show_every_method_in_its_colour():
     compared = [measures.compare(study(made(repetitions=5))), measures.compare(study(made(seed=2), "second"))]
-    figure = figures.distances(compared)
+    figure = figures.over_baseline_figure(compared)
     first = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1 and line.get_marker() == "o"]
     expected = measures.effects(compared[0])["difference"]
     assert {round(line.get_xdata()[0], 4) for line in first} == {round(100 * value, 4) for value in expected}
@@ -336,16 +336,16 @@ def test_figures_show_every_method_in_its_colour():
     assert pale == [to_hex(style.method_style("triplet").colour)]  # it is like the contrastive loss
     for each in compared:
         names = {"Contrastive", "Triplet", "ProxyNCA", "SNR", each.study}
-        assert names <= set(drawn(figures.rank_intervals(each)))
+        assert names <= set(drawn(figures.rank_intervals_figure(each)))
         found = measures.cost_and_accuracy(each, study(made()))
-        figure = figures.cost(each.study, found)
+        figure = figures.cost_figure(each.study, found)
         assert len(figure.axes) == 2
         assert labels.method_label(found["mean"].idxmax()) in drawn(figure)
 
 
 def test_every_rerun_is_drawn_in_the_look_of_its_search():
     runs = measures.scores(study(made()))
-    figure = figures.noise("made", runs)
+    figure = figures.noise_figure("made", runs)
     drawn = figure.axes[0].collections
     assert len(drawn) == 3  # searches
     for number, dots in enumerate(drawn):
@@ -359,7 +359,7 @@ def test_every_rerun_is_drawn_in_the_look_of_its_search():
 def test_ranks_are_drawn_from_the_first_to_the_last_that_a_method_may_have():
     compared = measures.compare(study(made(repetitions=5)))
     told = compared.summary.sort_values("mean", ascending=False)
-    figure = figures.rank_intervals(compared)
+    figure = figures.rank_intervals_figure(compared)
     bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars] == list(zip(told["rank_low"], told["rank_high"], strict=True))
     shaded = [patch.get_y() + 0.5 for patch in figure.axes[0].patches]
@@ -368,7 +368,7 @@ def test_ranks_are_drawn_from_the_first_to_the_last_that_a_method_may_have():
 
 def test_the_critical_difference_joins_methods_in_the_same_order_in_every_process():
     blocks = measures.datasets([on(f"data-{seed}", study(made(seed=seed), f"study-{seed}")) for seed in range(4)])
-    figure = figures.critical_difference(blocks)
+    figure = figures.critical_difference_figure(blocks)
     assert {"Contrastive", "SNR"} <= {word for text in drawn(figure) for word in text.split()}
     bars = [line.get_xdata() for axis in figure.axes for line in axis.get_lines() if line.get_linewidth() == 2.5]
     assert bars

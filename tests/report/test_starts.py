@@ -74,10 +74,10 @@ def test_projections_are_read_by_their_size(monkeypatch):
         columns=["row", "level", "level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated", method="own")
     sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
-    curve = starts.around(sweeps)["mine"]
+    curve = starts.curves_by_dimension(sweeps)["mine"]
     assert starts.sizes_above(curve, sweeps["mine"]) == (1, 2)
     higher = replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))
     assert starts.sizes_above(curve, higher) == (2, 2)
     assert starts.sizes_above(curve, replace(fake_records(), scores=levels.assign(value=0.1))) == (0, 2)
     monkeypatch.setattr(starts.experiments, "load_experiment", lambda main, name: None)
-    assert starts.around(sweeps) == {}
+    assert starts.curves_by_dimension(sweeps) == {}

@@ -26,7 +26,7 @@ def figure():
 
 
 def test_each_mark_has_the_tip_it_was_given(figure):
-    drawn = svg.drawn(figure, "x")
+    drawn = svg.to_svg(figure, "x")
     titles = [each.text for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["A & B, 2019", "C", "a < b"]
     assert "<a " not in drawn
@@ -34,7 +34,7 @@ def test_each_mark_has_the_tip_it_was_given(figure):
 
 
 def test_on_a_page_it_takes_the_colours_of_the_page(figure):
-    page = svg.inline(svg.drawn(figure, "x"))
+    page = svg.inline(svg.to_svg(figure, "x"))
     assert page.startswith('<svg aria-hidden="true"')
     assert "currentColor" in page
     assert not re.search(r"(fill|stroke): #(ffffff|262626|000000)", page)
@@ -46,7 +46,7 @@ def test_dots_that_look_alike_say_so_once_and_keep_their_places_and_tips():
     for colour in ("C0", "C1"):
         points = axes[0, 0].scatter(range(50), range(50), color=colour)
         svg.tips(points, [f"{colour}, {place}" for place in range(50)])
-    drawn = svg.drawn(figure, "x")
+    drawn = svg.to_svg(figure, "x")
     page = svg.inline(drawn)
     assert len(page) < 0.6 * len(drawn)
 
@@ -69,13 +69,13 @@ def test_dots_that_look_alike_say_so_once_and_keep_their_places_and_tips():
 
 def test_what_is_filled_with_black_takes_the_ink_of_the_page(figure):
     figure.axes[0].plot([1.2], [3.2], "o", color="black", markerfacecolor="black")
-    drawn = svg.drawn(figure, "x")
+    drawn = svg.to_svg(figure, "x")
     assert "fill: #000000" not in drawn  # black is what a file without a colour is filled with
     assert 'style="fill: currentColor; ' in svg.inline(drawn)
 
 
 def test_two_figures_on_a_page_share_no_id(figure):
-    ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.drawn(figure, salt)))) for salt in ("one", "other")]
+    ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.to_svg(figure, salt)))) for salt in ("one", "other")]
     assert ids[0]
     assert not ids[0] & ids[1]
 
@@ -85,7 +85,7 @@ def test_numbers_on_coloured_cells_keep_their_colour():
     axes[0, 0].pcolormesh([[0, 1]])
     axes[0, 0].text(0.5, 0.5, "dark", color="black")
     axes[0, 0].text(1.5, 0.5, "light", color="white")
-    page = svg.inline(svg.drawn(figure, "x"))
+    page = svg.inline(svg.to_svg(figure, "x"))
     plt.close(figure)
     assert re.search(r'fill: #252525"[^>]*>dark', page)
     assert re.search(r'fill: #fefefe"[^>]*>light', page)
@@ -94,7 +94,7 @@ def test_numbers_on_coloured_cells_keep_their_colour():
 def test_no_figure_is_higher_on_a_page_than_a_screen():
     for height in (2, 9):
         figure, _ = style.canvas(height)
-        page = svg.inline(svg.drawn(figure, "x"))
+        page = svg.inline(svg.to_svg(figure, "x"))
         plt.close(figure)
         widest = float(re.search(r"max-width: (\d+)px", page)[1])
         _, _, width, length = map(float, re.search(r'viewBox="([^"]+)"', page)[1].split())

@@ -20,7 +20,7 @@ from dmlrc.report.statistics import Estimate
 
 
 def printed(dataset):
-    frame = published.results()
+    frame = published.musgrave_results()
     return frame[frame["dataset"] == dataset]
 
 
@@ -90,7 +90,7 @@ def test_cells_below_the_untrained_trunk_and_rows_that_were_cut_off_have_a_sign(
     scores.loc[weak, "value"] /= 100
     records = replace(records, runs=runs, scores=scores)
     assert tables.cut_off(records)["snr"] == pytest.approx(0.25)  # one fold of four
-    cells, _ = page.results(tables.accuracy(records), state=tables.status(records))
+    cells, _ = page.results_cells(tables.accuracy(records), state=tables.status(records))
     assert cells["Concatenated (512-d)", "MAP@R"].str.endswith(labels.BELOW).sum() == 1
     assert cells.loc["Triplet", ("Concatenated (512-d)", "MAP@R")].endswith(labels.BELOW)
     assert not cells.loc["Triplet", ("Concatenated (512-d)", "P@1")].endswith(labels.BELOW)
@@ -102,8 +102,8 @@ def test_cells_below_the_untrained_trunk_and_rows_that_were_cut_off_have_a_sign(
 
 def test_a_caption_says_what_italic_means():
     once = tables.accuracy(fake_records())
-    assert "seeds alone" in labels.ties(once)
-    assert "search and seed" in labels.ties(once.assign(seed_ci95=0.01))
+    assert "seeds alone" in labels.marks_legend(once)
+    assert "search and seed" in labels.marks_legend(once.assign(seed_ci95=0.01))
 
 
 def test_marks_keep_settings_and_metrics_apart():
@@ -326,7 +326,7 @@ def test_an_optimum_at_the_edge_of_its_range_is_marked():
 
 
 def test_methods_is_table_6():
-    table = tables.methods()
+    table = tables.reality_check_methods()
     assert table.loc["contrastive", "year"] == 2006
     assert table.loc["soft_triple", "kind"] == "classification"
     assert table.loc["arcface", "batch"] == "32 x 1"
@@ -334,7 +334,7 @@ def test_methods_is_table_6():
 
 
 def test_printed_results_is_the_papers_table():
-    cells, marks = page.results(printed("CUB200"))
+    cells, marks = page.results_cells(printed("CUB200"))
     assert cells.loc["Contrastive", ("Concatenated (512-d)", "P@1")] == "67.21 ± 0.49"
     assert cells.loc["Untrained trunk", ("Separated (128-d)", "MAP@R")] == "14.53"
     assert marks.loc["CosFace", ("Concatenated (512-d)", "MAP@R")] == "best"
@@ -343,7 +343,7 @@ def test_printed_results_is_the_papers_table():
 
 def test_printed_results_says_what_is_missing():
     records = fake_records(diverged=["snr"], missing=["triplet"])
-    cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
+    cells, _ = page.results_cells(tables.accuracy(records), 128, 4, tables.status(records))
     assert cells.loc["SNR", ("", "reruns")] == "diverged"
     assert cells.loc["Triplet", ("", "reruns")] == "not run"
     assert cells.loc["Triplet"].iloc[0] == "–"
@@ -383,12 +383,12 @@ def test_methods_below_the_trunk_are_counted_by_their_means(monkeypatch):
 
 
 def test_joining_models_is_a_mean_over_the_losses_in_points():
-    assert [round(winners.joined(printed(name)), 1) for name in published.DATASETS] == [4.9, 7.8, 5.4]
+    assert [round(winners.joining_gain(printed(name)), 1) for name in published.DATASETS] == [4.9, 7.8, 5.4]
 
 
 def test_equal_numbers_of_reruns_are_left_to_the_caption():
     records = fake_records()
-    cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
+    cells, _ = page.results_cells(tables.accuracy(records), 128, 4, tables.status(records))
     assert ("", "reruns") not in cells
     assert cells.columns[0] == ("Concatenated (512-d)", "MAP@R")
 
@@ -404,7 +404,7 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
 
 
 def test_settings_show_the_paper_first():
-    table, marks = page.settings([fake_records()])
+    table, marks = page.protocol_cells([fake_records()])
     assert marks.loc["trunk"].tolist() == ["", "best"]
     assert marks.loc["folds"].tolist() == ["", ""]
     assert table.columns.tolist() == ["paper", "fake-study"]
@@ -417,7 +417,7 @@ def test_settings_are_compared_with_those_of_the_same_data_set():
     cars.meta["dataset"], other.meta["study"] = "cars196crops", "other"
     cars.meta["protocol"] |= {"eval_every": 5, "augmentation": "none"}
     other.meta["protocol"] |= {"eval_every": 2}
-    table, marks = page.settings([cars, other])
+    table, marks = page.protocol_cells([cars, other])
     assert table.loc["eval_every"].tolist() == ["2 (Cars196: 5)", "5", "2"]
     assert marks.loc["eval_every"].tolist() == ["", "", ""]
     assert table.loc["crop_scale", "fake-study"] == "–"
@@ -473,14 +473,14 @@ def test_pretrained_trunks_have_a_dash_where_nothing_was_measured():
 
 def test_random_trunks_stand_beside_chance():
     found = pd.DataFrame([{"trunk": "conv4", "classes": 100, "images": 12.0, "nmi": 0.6}])
-    cells = page.random_trunks({"Glyphs": found})
+    cells = page.random_trunk_cells({"Glyphs": found})
     assert cells.loc["GoogLeNet", "SOP"] == "81.2"
     assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
     assert cells.loc["formula: 1 − log S / log C", "Glyphs, 100 x 12"] == "46.0"
 
 
 def test_answer_has_a_row_for_every_results_table():
-    cells = years.spread([fake_records()])
+    cells = years.answer_cells([fake_records()])
     assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
     assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
     assert cells.loc["CUB200 (the paper)", "over contrastive"] == "-1.8 %"
@@ -497,7 +497,7 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     paper = fake_records(protocol=musgrave2020.PROTOCOL)
     paper.meta["budget"]["name"] = "full"
     table = deviations.ledger("musgrave2020", {"paper": paper})
-    by_hand = {row.setting for row in compare.read("musgrave2020").rows} - {"budget"}  # the full one
+    by_hand = {row.setting for row in compare.read_deviations("musgrave2020").rows} - {"budget"}  # the full one
     assert set(table["setting"]) <= {"weight_decay", "momentum", *by_hand}  # those two the paper leaves open
 
 
@@ -551,7 +551,7 @@ def test_a_partly_frozen_trunk_is_named_as_what_it_is():
 def test_a_study_that_has_just_begun_can_be_shown():
     records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
     assert np.isnan(tables.spread(tables.accuracy(records))["range"])
-    assert years.spread([records]).loc["fake-study", "over contrastive"] == "–"
+    assert years.answer_cells([records]).loc["fake-study", "over contrastive"] == "–"
     assert page.results_scalars(records) == {}
 
 
@@ -591,7 +591,7 @@ def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
     none = replace(
         records, meta=records.meta | {"study": "none"}, runs=runs[runs["method"] != "snr"].assign(stopped="plateau")
     )
-    cells, marks = page.cut_off_cells(page.cut_off([some, none]))
+    cells, marks = page.cut_off_cells(page.cut_off_by_study([some, none]))
     assert cells.index[0] == "Triplet"
     assert cells.loc["Triplet", "some"] == f"{100 / len(reruns):.0f} %"
     assert marks.to_numpy().tolist().count(["best", ""]) == 1 == marks.eq("best").to_numpy().sum()
@@ -602,7 +602,7 @@ def test_nothing_is_cut_off_where_a_run_has_a_fixed_length():
     records = fake_records(reruns=3)
     for length in ({"folds": 0}, {"patience": records.meta["protocol"]["max_epochs"]}):
         fixed = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | length})
-        assert page.cut_off([fixed]).empty
+        assert page.cut_off_by_study([fixed]).empty
 
 
 def test_replay_stops_the_curves_by_another_rule():
@@ -639,7 +639,7 @@ def test_the_numbers_of_the_race_are_those_of_trials_and_runs():
     assert (found["published.searches"], found["published.median"]) == (53, 19)
     assert (found[f"{name}.trials"], found[f"{name}.searches"]) == (3, 1)
     assert found[f"{name}.not_on_plateau"] == len(records.runs)  # the made-up runs end at the limit
-    assert found[f"{name}.best_values"] == len(page.best_hyperparameters(records))
+    assert found[f"{name}.best_values"] == len(page.best_hyperparameters_cells(records))
     shares = tables.sensitivity(records)["median_share"]
     assert shares[found[f"{name}.least_forgiving"]] == shares.min()
     assert f"{name}.rate" not in found  # no grid
@@ -647,9 +647,9 @@ def test_the_numbers_of_the_race_are_those_of_trials_and_runs():
 
 def test_cells_of_the_smaller_tables():
     records = fake_records(trials=3)
-    assert page.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
-    assert page.sensitivity(records).loc["ArcFace", "trials"] == 3
-    cells = page.best_hyperparameters(records)
+    assert page.cost_cells(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
+    assert page.sensitivity_cells(records).loc["ArcFace", "trials"] == 3
+    cells = page.best_hyperparameters_cells(records)
     assert ("Triplet", "margin") in cells.index
     gains = tables.claimed_improvement(published.claims(), "triplet")
     assert years.claimed_cells(gains, "triplet")["gain"].str.endswith("%").all()

@@ -11,10 +11,10 @@ from dmlrc import studies
 from dmlrc.report import statistics, titles
 from dmlrc.report.hypotheses import measures, page, whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, KEPT, LAST_BLOCK, NOT_KEPT, NOT_TESTED, OPEN
-from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, Pair
+from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, StudyPair
 
 EVERYTHING, ALONE = LAST_BLOCK[CARS], EMBEDDER[CARS]
-LONG = Pair(LAST_BLOCK[CUB], EMBEDDER[CUB])
+LONG = StudyPair(LAST_BLOCK[CUB], EMBEDDER[CUB])
 EIGHT = [method.name for method in studies.get(EVERYTHING).methods]
 FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
 
@@ -22,7 +22,9 @@ FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
 @pytest.fixture
 def networks(recorded, monkeypatch):
     """The records, with the table of frozen features; pairs of existing names stand for those of whole networks."""
-    monkeypatch.setattr(whole, "PAIRS", {CARS: (LONG, Pair(EVERYTHING, ALONE)), CUB: (Pair("no-such", "study"),)})
+    monkeypatch.setattr(
+        whole, "PAIRS", {CARS: (LONG, StudyPair(EVERYTHING, ALONE)), CUB: (StudyPair("no-such", "study"),)}
+    )
     monkeypatch.setattr(whole, "FEWER", {EVERYTHING: (FOUR, 2)})
     recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
     return recorded
@@ -61,7 +63,7 @@ class TestWhatIsJudged:
         assert whole.FEWER["cars196crops-depths/mobilenetv2-whole"] == (tuple(FOUR), 2)
 
     def test_without_records_nothing_is_run(self, recorded):
-        found = whole.judged()
+        found = whole.judged_networks()
         assert [(each.hypothesis, each.study) for each in found] == [
             ("H10", CARS),
             ("H10", CUB),
@@ -69,8 +71,8 @@ class TestWhatIsJudged:
             ("H11", CUB),
         ]
         assert {each.verdict for each in found} == {NOT_RUN}
-        assert whole.recorded() == []
-        assert (page.cells(found)["verdict"] == NOT_RUN).all()
+        assert whole.recorded_networks() == []
+        assert (page.hypothesis_cells(found)["verdict"] == NOT_RUN).all()
         assert whole.omissions(found).empty
 
     def test_the_first_pair_that_is_complete(self, networks):
@@ -83,7 +85,7 @@ class TestWhatIsJudged:
         assert on() == (EVERYTHING, ALONE)  # its twin is missing
         networks[LONG.alone] = study(LONG.alone, flat(0.1, EIGHT))
         assert on() == (LONG.everything, LONG.alone)
-        assert whole.newer_gain_little(CARS).on == on()
+        assert whole.newer_gain_little_in_networks(CARS).on == on()
         networks[LONG.everything] = only(networks[LONG.everything], EIGHT[1:])
         assert on() == (EVERYTHING, ALONE)
         assert whole.losses_matter_less(CUB).verdict == NOT_RUN
@@ -94,41 +96,41 @@ class TestWhatIsJudged:
         found = whole.losses_matter_less(CARS)
         assert list(found.without) == FOUR
         assert ", without ArcFace, Margin, NTXent and SoftTriple" in found.findings[0].what
-        assert [each.found.n for each in found.findings] == [4, 4]
+        assert [each.estimate.n for each in found.findings] == [4, 4]
         assert (found.methods, found.reruns) == (4, 2)
-        assert set(whole.cells([found])["methods, reruns"]) == {"4, 2"}
+        assert set(whole.network_cells([found])["methods, reruns"]) == {"4, 2"}
         networks[EVERYTHING] = only(networks[EVERYTHING], FOUR[:3], reruns=2)
         assert whole.losses_matter_less(CARS).verdict == NOT_RUN
 
     def test_other_verdicts_do_not_know_of_them(self, networks):
         put(networks, flat(0.02, EIGHT))
-        assert {each.hypothesis for each in measures.judged()} == {f"H{number}" for number in range(1, 10)}
+        assert {each.hypothesis for each in measures.judged_hypotheses()} == {f"H{number}" for number in range(1, 10)}
 
     def test_without_a_luck_of_search_nothing_is_tested(self, networks):
         put(networks, flat(0.02, EIGHT))
         del networks[CARS]
-        assert {each.verdict for each in whole.judged() if each.study == CARS} == {NOT_TESTED}
-        assert NOT_TESTED in set(whole.cells(whole.judged())["verdict"])
+        assert {each.verdict for each in whole.judged_networks() if each.study == CARS} == {NOT_TESTED}
+        assert NOT_TESTED in set(whole.network_cells(whole.judged_networks())["verdict"])
 
 
 class TestNewerLosses:
     @pytest.mark.parametrize(("gain", "verdict"), [(0.0, KEPT), (0.05, OPEN), (0.12, NOT_KEPT)])
     def test_h10_is_the_gain_over_contrastive(self, networks, gain, verdict):
         put(networks, newer(gain))
-        found = whole.newer_gain_little(CARS)
+        found = whole.newer_gain_little_in_networks(CARS)
         assert found.verdict == verdict
-        assert found.findings[0].found.value == pytest.approx(gain, abs=0.005)
+        assert found.findings[0].estimate.value == pytest.approx(gain, abs=0.005)
         assert list(found.beside) == ["over triplet in P@1", "over contrastive in MAP@R", "over triplet in MAP@R"]
-        assert list(whole.beside_cells([found]).index.get_level_values("what")) == list(found.beside)
+        assert list(whole.network_beside_cells([found]).index.get_level_values("what")) == list(found.beside)
 
     def test_the_wider_interval_decides(self, networks):
         put(networks, newer(0.04))
         networks[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.01)
-        found = whole.newer_gain_little(CARS)
+        found = whole.newer_gain_little_in_networks(CARS)
         wide, seeds = found.findings
         assert (wide.verdict, seeds.verdict, found.verdict) == (OPEN, KEPT, OPEN)
-        assert wide.found.low < seeds.found.low < seeds.found.high < wide.found.high
-        assert wide.found.value == pytest.approx(seeds.found.value)
+        assert wide.estimate.low < seeds.estimate.low < seeds.estimate.high < wide.estimate.high
+        assert wide.estimate.value == pytest.approx(seeds.estimate.value)
 
     def test_seeds_alone_by_hand(self, networks):
         put(networks, newer(0.04))
@@ -137,16 +139,16 @@ class TestNewerLosses:
         means, error = values.mean(axis=1), np.sqrt(values.var(axis=1).mean() / values.shape[1])
         top, base = means.drop(["contrastive", "triplet"]).mean(), means["contrastive"]
         spread = error * np.sqrt(1 / 6 / base**2 + top**2 / base**4)
-        found = whole.newer_gain_little(CARS).findings[1].found
+        found = whole.newer_gain_little_in_networks(CARS).findings[1].estimate
         assert found.value == pytest.approx(top / base - 1)
         assert found.half == pytest.approx(spread * 2.0369, rel=1e-3)  # Student's t with 8 x 4 degrees of freedom
 
     def test_what_can_be_told_lies_on_both_sides_of_the_limit(self, networks):
         put(networks, newer(0.04))
-        low, high = whole.newer_gain_little(CARS).told
+        low, high = whole.newer_gain_little_in_networks(CARS).limits
         assert low < 0.05 < high
         assert low + high == pytest.approx(0.1)
-        cells = whole.cells([whole.newer_gain_little(CARS)])
+        cells = whole.network_cells([whole.newer_gain_little_in_networks(CARS)])
         assert cells.index[0][0].startswith("H10. With everything trained")
         assert set(cells["found with a power of 80 %"]) == {
             f"kept: at most {100 * low:.1f} %; not kept: at least {100 * high:.1f} %"
@@ -159,11 +161,11 @@ class TestRanges:
         put(networks, flat(spread, EIGHT))
         found = whole.losses_matter_less(CARS)
         assert (found.verdict, found.by_luck) == (verdict, ())
-        assert found.findings[0].found.value == pytest.approx(spread / 0.1, rel=0.06)
+        assert found.findings[0].estimate.value == pytest.approx(spread / 0.1, rel=0.06)
 
     def test_scores_twice_as_high_may_lie_twice_as_far_apart(self, networks):
         put(networks, {name: 2 * value for name, value in flat(0.1, EIGHT).items()})
-        assert whole.losses_matter_less(CARS).findings[0].found.value == pytest.approx(1, rel=0.03)
+        assert whole.losses_matter_less(CARS).findings[0].estimate.value == pytest.approx(1, rel=0.03)
 
     @pytest.mark.parametrize(("everything", "alone"), [(0.0, 0.1), (0.1, 0.0)])
     def test_no_verdict_where_luck_makes_a_range(self, networks, everything, alone):
@@ -172,7 +174,7 @@ class TestRanges:
         assert found.verdict == NO_VERDICT
         assert {each.verdict for each in found.findings} == {NO_VERDICT}
         assert found.by_luck == ((EVERYTHING,) if everything == 0 else (ALONE,))
-        cells = whole.cells([found])
+        cells = whole.network_cells([found])
         assert set(cells["verdict"]) == {"no verdict"}
         assert set(cells["luck alone could make the range of"]) == set(map(titles.title, found.by_luck))
 
@@ -183,16 +185,16 @@ class TestRanges:
         assert found.verdict != KEPT
         assert found.turning == ("margin",)
         assert found.without["margin"].verdict == KEPT
-        cells = whole.cells([found])
+        cells = whole.network_cells([found])
         assert set(cells["verdict"]) == {f"{found.verdict}, which hangs on Margin"}
         assert set(cells["kind"]) == {"exploratory"}
-        assert whole.beside_cells([found])["value"].to_list() == ["1 of 8"]
+        assert whole.network_beside_cells([found])["value"].to_list() == ["1 of 8"]
         assert whole.omission_cells([found]).loc[("Cars crops", "Margin"), "verdict"] == KEPT
         assert len(whole.omissions([found])) == 8
 
     def test_ranges_of_equal_methods_are_above_luck_in_one_of_twenty_studies(self, networks):
         put(networks, flat(0.0, EIGHT))
-        compared = whole.readings(measures.counted(EVERYTHING), CARS)[whole.DECIDES]
+        compared = whole.readings(measures.counted_records(EVERYTHING), CARS)[whole.DECIDES]
         rng, error = np.random.default_rng(0), np.sqrt(compared.known.repetition)
         told = compared.summary
         drawn = told["mean"].mean() + error * rng.normal(size=(400, 8)) / np.sqrt(rng.chisquare(28, (400, 1)) / 28)
@@ -210,7 +212,7 @@ class TestRanges:
             for _ in range(made):
                 places = np.append(rng.random(8), [0, 1]) - 0.5
                 centres = [1 + spread * places / (1 - spread * places.mean()) for spread in (0.3 * true, 0.3)]
-                wanted = np.divide(*(whole.relative_range(each) for each in centres))
+                wanted = np.divide(*(whole.range_over_mean(each) for each in centres))
                 groups = [(rng.normal(each, 0.014), np.full(10, 0.014)) for each in centres]
                 found = whole.ratio(groups, draws=1000)
                 inside += found.low <= wanted <= found.high
@@ -218,7 +220,7 @@ class TestRanges:
 
 
 class TestRatiosOfRanges:
-    """H2 and H9 by the rule of H11; their preregistered verdicts are `measures.judged`'s."""
+    """H2 and H9 by the rule of H11; their preregistered verdicts are `measures.judged_hypotheses`'s."""
 
     def put(self, recorded, last, alone):
         recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
@@ -231,18 +233,18 @@ class TestRatiosOfRanges:
         found, before = self.put(recorded, flat(0.04, EIGHT), flat(0.1, EIGHT))
         assert (found.hypothesis, found.study, found.by_luck) == ("H9", CARS, ())
         assert found.verdict == before.verdict == KEPT
-        assert found.findings[0].found == before.findings[0].found
+        assert found.findings[0].estimate == before.findings[0].estimate
         assert set(found.without) == set(EIGHT)
         left = [score for name, score in flat(0.1, EIGHT).items() if name != EIGHT[0]]
         over = [score for name, score in flat(0.04, EIGHT).items() if name != EIGHT[0]]
-        assert found.without[EIGHT[0]].found.value == pytest.approx(np.ptp(over) / np.ptp(left), abs=0.05)
+        assert found.without[EIGHT[0]].estimate.value == pytest.approx(np.ptp(over) / np.ptp(left), abs=0.05)
 
     def test_luck_under_the_line_gives_no_verdict_and_changes_none_that_was_preregistered(self, recorded):
         found, before = self.put(recorded, flat(0.1, EIGHT), flat(0.0, EIGHT))
         assert found.by_luck == (EMBEDDER[CARS],)
         assert found.verdict == NO_VERDICT
         assert before.verdict == NOT_KEPT
-        cells = whole.explored_cells([found], measures.judged()).iloc[0]
+        cells = whole.explored_cells([found], measures.judged_hypotheses()).iloc[0]
         assert (cells["preregistered verdict"], cells["by the later rule"]) == (NOT_KEPT, NO_VERDICT)
 
     def test_a_ratio_that_hangs_on_one_method_says_so(self, recorded):

@@ -35,7 +35,7 @@ def test_text_counts_and_tables_code_and_formulas_do_not():
     heading = ["Two", "words"]
     box = ["Three", "more", "words"]
     sentence = ["MAP@R", "rises", "by", "role", "points", "role"]
-    assert words.count(PAGE) == len(heading + box + sentence)
+    assert words.count_words(PAGE) == len(heading + box + sentence)
 
 
 def test_pages_over_their_limits_are_named():
@@ -52,4 +52,4 @@ def test_pages_over_their_limits_are_named():
 
 def test_no_page_of_the_book_is_too_long(monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
-    assert words.too_long(words.pages()) == []
+    assert words.too_long(words.words_by_page()) == []

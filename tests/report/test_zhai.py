@@ -47,7 +47,7 @@ def losses(table, by_study):
 
 
 def samples(by_study):
-    found = common.beside(published.zhai_samples_per_class(), by_study, page.samples)
+    found = common.with_ours(published.zhai_samples_per_class(), by_study, page.samples)
     return results_table(page.compare_samples(found, by_study), 1)
 
 
@@ -119,7 +119,7 @@ def test_numbers_of_a_study(monkeypatch):
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: found[name])
     curve = pd.Series({16.0: 0.43, 64.0: 0.46, 2048.0: 0.5})  # floats: 0.431, 0.451 and 0.501
     monkeypatch.setattr(starts, "by_dimension", lambda main: curve)
-    numbers = page.of_study(MAIN)
+    numbers = page._of_study(MAIN)
     assert (numbers["sizes_above"], numbers["sizes"]) == (2, 3)
     assert (numbers["rank_low"], numbers["losses"]) == (1, 8)
     assert (numbers["best_images"], numbers["worst_images"]) == (37, 75)

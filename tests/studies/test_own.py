@@ -189,7 +189,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
     few = {name: experiments.experiments_around("photos")[name] for name in ("zhai2019/samples", "oi2021")}
     monkeypatch.setattr(experiments, "experiments_around", lambda main: few)
     monkeypatch.setattr(plan, "progress", lambda each: (int(each.name == "photos"), 1))
-    missing.train(["photos"], missing.ALL)
+    missing.run_missing(["photos"], missing.ALL)
     said = capsys.readouterr().err
     rows = [each.name for each in few["zhai2019/samples"].methods]
     named = re.findall(r"photos-zhai2019-samples: (\S+) is left out, a batch of \d+ different ", said)

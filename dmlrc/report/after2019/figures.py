@@ -26,11 +26,11 @@ TRUNK_STYLES = {
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
     """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
-    table: `claims`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
+    table: of `page`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
     what was measured has a red one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
-    return [*style.share(drawings, "x"), _measured(panels)]
+    return [*style.share_axes(drawings, "x"), _measured(panels)]
 
 
 def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:
@@ -75,10 +75,10 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def leads(scores: Mapping[str, pd.DataFrame]) -> Figure:
+def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
     """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
 
-    scores: study -> `page.leads`. The last row has the fourteen.
+    scores: study -> `page.leads_over_best`. The last row has the fourteen.
     """
     figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
     for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):

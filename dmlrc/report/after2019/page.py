@@ -51,15 +51,15 @@ IDENTITIES = (
 than two images a class."""
 
 
-def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
+def with_later_losses(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
     """The studies of an edition by name, each joined with the losses after 2019 beside it, where these were run."""
-    return {main.name: joined(main, editions.experiment_of(main.name, "after2019")) for main in edition}
+    return {main.name: join_later_losses(main, editions.experiment_of(main.name, "after2019")) for main in edition}
 
 
 # What they are
 
 
-def methods() -> pd.DataFrame:
+def later_methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
     rows = {
         name: (loss.year, loss.kind, tables.batch(loss, ""), WHAT[name], ", ".join(map(labels.parameter, loss.space)))
@@ -107,15 +107,15 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
 # What papers claim
 
 
-def claims() -> pd.DataFrame:
+def claims_with_trunks() -> pd.DataFrame:
     """The headline rows of papers of all years, as `published.claims`, and trunk: one of `TRUNKS`."""
     both = pd.concat([published.claims(), published.claims_after_2019()], ignore_index=True)
     headline = both[both["primary"] & (both["role"] == "proposed")]
-    kinds = [trunk(*pair) for pair in zip(headline["backbone"], headline["dim"], strict=True)]
+    kinds = [_trunk_group(*pair) for pair in zip(headline["backbone"], headline["dim"], strict=True)]
     return headline.assign(trunk=kinds).reset_index(drop=True)
 
 
-def trunk(backbone: str, dim: float) -> str:
+def _trunk_group(backbone: str, dim: float) -> str:
     """The group of a backbone as the papers name it: ResNet50 is two, by the size of the embedding.
 
     >>> trunk("GoogLeNet + attention", 512), trunk("ResNet50", 2048), trunk("ViT-S/16", 384), trunk("Inception", 64)
@@ -131,7 +131,7 @@ def trunk(backbone: str, dim: float) -> str:
 def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
     """The trend of claims within a trunk, and over all: dataset, trunk, years ("all" or "since 2020"), slope, ci95, n.
 
-    table: `claims`. slope: fraction a year, see `statistics.slope`. Only groups that `has_trend`.
+    table: `claims_with_trunks`. slope: fraction a year, see `statistics.slope`. Only groups that `has_trend`.
     """
     rows = []
     for years, part in (("all", table), (f"since {SINCE}", table[table["year"] >= SINCE])):
@@ -168,7 +168,7 @@ def slopes(table: pd.DataFrame, trunk: str, years: str) -> pd.DataFrame:
     return table[(table["trunk"] == trunk) & (table["years"] == years)].set_index("dataset")
 
 
-def reruns() -> pd.DataFrame:
+def reruns_by_others() -> pd.DataFrame:
     """Losses that others trained, on ResNet50 at 512 dimensions: dataset, method, r1, claimed, by, note.
 
     claimed: by the loss's own paper or those that cite it, with that trunk and size, where a row was read; else NaN.
@@ -186,7 +186,7 @@ def reruns() -> pd.DataFrame:
 
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """`reruns` as cells."""
+    """`reruns_by_others` as cells."""
     ours = {_bare(method.label): method.label for method in labels.KNOWN.values()}
     names = table["method"].map(lambda label: ours.get(_bare(label), label))
     cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
@@ -207,7 +207,7 @@ def _bare(label: str) -> str:
 
 
 @functools.lru_cache(maxsize=32)  # one object, of which `tables.accuracy` is computed once
-def joined(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
+def join_later_losses(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
     """The records of a main study with those of the losses after 2019: one protocol, one budget, one meta."""
     if after is None:
         return main
@@ -229,30 +229,30 @@ def _map_at_r(records: StudyRecords) -> pd.DataFrame:
     return tables.by_method(tables.accuracy(records)).drop(index=PRETRAINED, errors="ignore")
 
 
-def rows(records: StudyRecords) -> list[str]:
+def methods_shown(records: StudyRecords) -> list[str]:
     """What stands in the table: the trunk, the two classics, the best of the fourteen, and the losses after 2019."""
     return list(dict.fromkeys(filter(None, [PRETRAINED, *tables.CLASSICS, best_of_the_fourteen(records), *METHODS])))
 
 
-def accuracy(records: StudyRecords) -> pd.DataFrame:
-    """`tables.accuracy` of `rows`, in their order."""
-    names, frame = rows(records), tables.accuracy(records)
+def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
+    """`tables.accuracy` of the `methods_shown`, in their order."""
+    names, frame = methods_shown(records), tables.accuracy(records)
     frame = frame[frame["method"].isin(names)]
     return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
 
 
-def results(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and the marks of the results table, as `musgrave.results`; marks and ranks are among all rows."""
-    state = tables.status(records, labels.KNOWN).loc[[name for name in rows(records) if name != PRETRAINED]]
-    return musgrave.results(accuracy(records), *labels.dimensions(records), state, labels.KNOWN)
+def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
+    state = tables.status(records, labels.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
+    return musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, labels.KNOWN)
 
 
-def one_function(records: StudyRecords) -> float:
+def spread_of_one_function(records: StudyRecords) -> float:
     """How far apart the rows end that are one function (`ONE_FUNCTION`), from the lowest mean MAP@R to the highest."""
     return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
 
 
-def leads(records: StudyRecords) -> pd.DataFrame:
+def leads_over_best(records: StudyRecords) -> pd.DataFrame:
     """What every method has over the best of the fourteen in concatenated MAP@R, by method: lead, half; fractions.
 
     half: of the 95 % interval of the difference, each loss by itself.
@@ -273,7 +273,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    lead = leads(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
+    lead = leads_over_best(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
     above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
     named = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
     return named | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
@@ -281,8 +281,8 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the chapter rests on, in points; a study by its data set."""
-    named = of_papers()
-    for records in beside(edition).values():
+    named = paper_numbers()
+    for records in with_later_losses(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
         named |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
         precision = tables.by_method(tables.accuracy(records), "precision_at_1")["mean"]
@@ -290,7 +290,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         later = precision.index.isin(METHODS)
         named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        named[f"{name}.one_function"] = 100 * one_function(records)
+        named[f"{name}.one_function"] = 100 * spread_of_one_function(records)
         frame = tables.deciding(tables.accuracy(records))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
         named[f"{name}.tied"] = ", ".join(sorted(tied))
@@ -298,9 +298,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     return named | {"one_function.low": min(spans), "one_function.high": max(spans)}
 
 
-def of_papers() -> dict[str, float | str]:
+def paper_numbers() -> dict[str, float | str]:
     """The part of `numbers` that is of no study: slopes of claims, reruns by others, identities."""
-    trends, compared = claimed_trends(claims()), reruns().dropna(subset=["claimed"])
+    trends, compared = claimed_trends(claims_with_trunks()), reruns_by_others().dropna(subset=["claimed"])
     every, within = slopes(trends, "all trunks", "all"), slopes(trends, "ResNet50", f"since {SINCE}")
     change, apart = 100 * (compared["r1"] - compared["claimed"]), identities()["gradient"]
     return {

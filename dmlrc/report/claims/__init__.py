@@ -9,6 +9,6 @@ miss by chance: one in twenty, were each to stand at the edge.
 
 # ruff: noqa: F401, what chapters use
 from dmlrc.report.claims.claim import CLAIMS
-from dmlrc.report.claims.page import CAPTION, MARKED, SECTIONS, by_paper, overview, rules, table
+from dmlrc.report.claims.page import CAPTION, MARKED, SECTIONS, by_paper, claims_overview, details, rules
 from dmlrc.report.claims.rule import REPRODUCED, RETRACTED, VERDICTS
-from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, counts, judged, judged_claims, numbers, of_section
+from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, judge_all, judged_claims, numbers, of_section, tally

@@ -14,7 +14,7 @@ from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
 from dmlrc.report.claims.claim import PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
-from dmlrc.report.claims.verdicts import Judged, judged
+from dmlrc.report.claims.verdicts import Judged, judge_all
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.roth2020 import toy
@@ -35,7 +35,7 @@ OF_FEHERVARI = {
     "Cars196 (BN-Inception)": "fehervari-t3",
     "SOP (BN-Inception)": "fehervari-t4",
 }
-"""Their tables, as `fehervari.places` names them -> the exhibit."""
+"""Their tables, as `fehervari.by_table` names them -> the exhibit."""
 
 
 def outcome(given: Counter) -> str:
@@ -56,22 +56,22 @@ def outcome(given: Counter) -> str:
     return AGREES if not failed and 2 * held >= given.total() - given[NOT_RUN] else PARTLY
 
 
-def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
+def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
     """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (ρ as text)."""
-    judgements = judged(edition) if judged_claims is None else judged_claims
-    ranked, rows = orders(edition), {}
-    for id, each in EXHIBITS.items():
-        if each.paper not in PAPERS:
+    judgements = judge_all(edition) if judged_claims is None else judged_claims
+    ranked, rows = _orders(edition), {}
+    for id, exhibit in EXHIBITS.items():
+        if exhibit.paper not in PAPERS:
             continue
-        own = [claim.id for claim in CLAIMS if id in claim.decides and each.has_result and not each.alone]
+        own = [claim.id for claim in CLAIMS if id in claim.decides and exhibit.has_result and not exhibit.alone]
         given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
         given.pop(RETRACTED, None)
         rows[id] = {
-            "paper": PAPERS[each.paper].label,
-            "called": each.called,
-            "chapter": each.chapter,
-            "shows": each.shows,
-            "outcome": _outcome(id, each, given, edition),
+            "paper": PAPERS[exhibit.paper].label,
+            "called": exhibit.called,
+            "chapter": exhibit.chapter,
+            "shows": exhibit.shows,
+            "outcome": _outcome(id, exhibit, given, edition),
             **{verdict.replace(" ", "_"): given[verdict] for verdict in VERDICTS},
             "order": ranked.get(id, ""),
         }
@@ -92,10 +92,10 @@ def _outcome(id: str, exhibit: Exhibit, given: Counter, edition: Sequence[StudyR
 
 def toy_change() -> Estimate:
     """How much the paper's regularisation raises P@1 of the test lines of its toy."""
-    return toy.change(toy.recorded(TOY_SEEDS), "regularised", "test_p1")
+    return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
 
 
-def orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
+def _orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
     """Of each table that ranks losses: the rank correlations of our order with its own, study by study, as text."""
     texts: dict[str, list[str]] = {}
     for (id, study), rhos in _correlations(edition).dropna().groupby(["id", "study"], sort=False)["rho"]:
@@ -111,11 +111,11 @@ def _correlations(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
     of_dataset = dict(zip(published.DATASETS, ("musgrave-t3", "musgrave-t4", "musgrave-t5"), strict=True))
-    for each in edition:
-        for dataset, part in published.results().groupby("dataset", sort=False):
-            yield of_dataset[dataset], each.name, tables.rank_agreement(tables.accuracy(each), part)["rho"]
+    for study in edition:
+        for dataset, part in published.musgrave_results().groupby("dataset", sort=False):
+            yield of_dataset[dataset], study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
     roth_table, fehervari_table = (
-        {each.name: editions.experiment_of(each.name, name) for each in edition}
+        {study.name: editions.experiment_of(study.name, name) for study in edition}
         for name in ("roth2020", "fehervari2019")
     )
     agreement = roth.agreement(roth_table)
@@ -127,7 +127,7 @@ def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]
 
 
 def card(frame: pd.DataFrame) -> pd.DataFrame:
-    """The cells of the report card; frame: `found`."""
+    """The cells of the report card; frame: `report_card`."""
     link = Markup('<a href="{}.html#{}">{}</a>')
     heads = {"paper": "paper", "called": "there", "shows": "it shows", "outcome": "ours"}
     cells = frame[list(heads)].rename(columns=heads).astype(object).rename_axis("Id")
@@ -152,8 +152,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
     Of each data set the verdict on every claim, the later papers' too.
     """
-    judgements = judged(edition)
-    exhibits = found(edition, judgements)
+    judgements = judge_all(edition)
+    exhibits = report_card(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
     frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]
     withdrawn = (frame["verdict"] == RETRACTED).groupby(frame["id"]).all()
@@ -174,18 +174,18 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     }
     for paper, part in frame.groupby("paper")["verdict"]:
         named |= {f"{paper}.verdicts": len(part)} | {f"{paper}.{key}": count for key, count in _counts(part).items()}
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": one.verdict for name, one in judgements[each.name].items()}
+    for study in edition:
+        named |= {f"{study.meta['dataset']}.{name}": one.verdict for name, one in judgements[study.name].items()}
     for word in OUTCOMES:
         own = exhibits.index[exhibits["outcome"] == word]
         named |= {f"card.{word}": ", ".join(own), f"card.{word}.count": len(own)}
     rhos = _correlations(edition)
     rhos = rhos[rhos["id"].str.startswith("musgrave")].groupby("study")["rho"]
-    for each in edition:
-        named |= prose.span(f"{each.meta['dataset']}.rho", rhos.get_group(each.name))
+    for study in edition:
+        named |= prose.span(f"{study.meta['dataset']}.rho", rhos.get_group(study.name))
     return named
 
 
 def _counts(given: pd.Series) -> dict[str, int]:
     """How often each verdict was given that has a claim's records."""
-    return {each.replace(" ", "_"): int((given == each).sum()) for each in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)}
+    return {name.replace(" ", "_"): int((given == name).sum()) for name in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)}

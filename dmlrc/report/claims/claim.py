@@ -20,7 +20,7 @@ GROUPED = ("rows", "others", "without", "merged")
 
 
 @dataclass(frozen=True)
-class Unit:
+class PrintedUnit:
     """How a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
 
     scale: float
@@ -39,11 +39,11 @@ class Unit:
 
 
 UNITS = {
-    "points": Unit(100, 2, name=" points"),
-    "percent": Unit(100, 1, " %"),
-    "number": Unit(1, 2),
-    "loss": Unit(1, 3),
-    "tiny": Unit(1, 1, form="e"),
+    "points": PrintedUnit(100, 2, name=" points"),
+    "percent": PrintedUnit(100, 1, " %"),
+    "number": PrintedUnit(1, 2),
+    "loss": PrintedUnit(1, 3),
+    "tiny": PrintedUnit(1, 1, form="e"),
 }
 
 
@@ -62,7 +62,7 @@ class Region:
         """Whether none of [low, high] lies in the region or at its edge."""
         return high < self.low or low > self.high
 
-    def text(self, unit: Unit) -> str:
+    def text(self, unit: PrintedUnit) -> str:
         """The region in words.
 
         >>> Region(low=0).text(UNITS["points"]), Region(-0.005, 0.005).text(UNITS["points"])
@@ -113,7 +113,7 @@ class Claim:
     interval: str = ""
     region: Region = Region()
     rationale: str = ""
-    unit: Annotated[Unit, BeforeValidator(lambda unit: UNITS.get(unit, unit))] = UNITS["points"]
+    unit: Annotated[PrintedUnit, BeforeValidator(lambda unit: UNITS.get(unit, unit))] = UNITS["points"]
     needs: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     measure: Mapping[str, Any] | None = None

@@ -35,5 +35,5 @@ def link(label: str) -> Markup:
     >>> print(link("musgrave-f1"))
     <a href="02_which_score_to_trust.html#musgrave-f1">Fig. 1</a>
     """
-    found = EXHIBITS[label]
-    return Markup('<a href="{}.html#{}">{}</a>').format(found.chapter, label, found.called)
+    exhibit = EXHIBITS[label]
+    return Markup('<a href="{}.html#{}">{}</a>').format(exhibit.chapter, label, exhibit.called)

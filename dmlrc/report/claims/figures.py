@@ -19,7 +19,7 @@ MOST_CLAIMS = 9
 """In one figure."""
 
 
-def inside(region: Region, found: Estimate) -> float:
+def margin_in_region(region: Region, estimate: Estimate) -> float:
     """How far a statistic lies inside its region (outside: negative), in half widths of its interval.
 
     Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
@@ -27,23 +27,23 @@ def inside(region: Region, found: Estimate) -> float:
     >>> inside(Region(low=0), Estimate(2.0, 1.0, 3.0, 9)), inside(Region(-1, 1), Estimate(2.0, 1.5, 4.0, 9))
     (2.0, -2.0)
     """
-    below, above = found.value - found.low, found.high - found.value
+    below, above = estimate.value - estimate.low, estimate.high - estimate.value
     if not below + above > 0:
         return float("nan")
-    edges = ((found.value - region.low, below, above), (region.high - found.value, above, below))
+    edges = ((estimate.value - region.low, below, above), (region.high - estimate.value, above, below))
     with np.errstate(divide="ignore"):
         return float(min(np.divide(gap, towards if gap > 0 else away) for gap, towards, away in edges))
 
 
-def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
+def claims_figures(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
     """A claim a line, a mark a study; no figure where no claim has a number with an interval, several for many claims.
 
     Filled: the verdict is firm. Shaded: where the number lies if the sentence is true.
     """
     rows = []
     for claim in claims:
-        found = {name: own[claim.id] for name, own in studies.items() if claim.id in own and own[claim.id].estimate}
-        marks = {name: (inside(claim.region, each.estimate), each) for name, each in found.items()}
+        given = {name: own[claim.id] for name, own in studies.items() if claim.id in own and own[claim.id].estimate}
+        marks = {name: (margin_in_region(claim.region, one.estimate), one) for name, one in given.items()}
         if marks := {name: mark for name, mark in marks.items() if not np.isnan(mark[0])}:
             rows.append((claim, marks))
     looks = dict(zip(studies, cycle(style.GROUPS)))  # a study has one mark in all figures
@@ -55,8 +55,8 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
 def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]) -> Figure:
     figure, axis = charts.panel(1.1 + 0.5 * len(rows))
     for line, (claim, marks) in enumerate(rows):
-        said = "\n".join(textwrap.wrap(claim.claim, 68, max_lines=2, placeholder=" …"))
-        axis.text(-FAR - 0.4, line - 0.14, said, fontsize=8, va="bottom", linespacing=1.05)
+        sentence = "\n".join(textwrap.wrap(claim.claim, 68, max_lines=2, placeholder=" …"))
+        axis.text(-FAR - 0.4, line - 0.14, sentence, fontsize=8, va="bottom", linespacing=1.05)
         axis.fill_between([0, FAR + 0.4], line - 0.08, line + 0.3, color=style.GREEN, alpha=0.15, linewidth=0)
         for edge, dashes in ((-1, ":"), (0, "-"), (1, ":")):
             axis.vlines(edge, line - 0.08, line + 0.3, color="black", linewidth=0.8, linestyle=dashes)
@@ -81,10 +81,10 @@ def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]
 
 
 def _tip(claim: Claim, study: str, judgement: Judgement) -> str:
-    found, unit = judgement.estimate, claim.unit
-    low, high = (unit.text(limit) for limit in (found.low, found.high))
+    estimate, unit = judgement.estimate, claim.unit
+    low, high = (unit.text(limit) for limit in (estimate.low, estimate.high))
     why = f" ({judgement.why})" if judgement.why else ""
     return (
-        f"{claim.claim} {titles.title(study)}: {unit.text(found.value)}{unit.name} [{low}, {high}]; true if "
+        f"{claim.claim} {titles.title(study)}: {unit.text(estimate.value)}{unit.name} [{low}, {high}]; true if "
         f"{claim.region.text(unit)}. {judgement.verdict.capitalize()}{why}."
     )

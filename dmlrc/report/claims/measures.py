@@ -52,19 +52,19 @@ def column(records: StudyRecords, method: str, metric: str = R1, setting: str = 
     return table[method].dropna()
 
 
-def means(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.Series:
+def row_means(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.Series:
     """The mean over the reruns of every row that has one, indexed by method."""
     return wide(records, metric, setting).mean().dropna()
 
 
-def present(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
+def finished_rows(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
     """The rows of `wide` that have a finished rerun. Raises MissingRowsError for fewer than `least`."""
     table = table.dropna(axis="columns", how="all")
     need(table.shape[1] >= least, f"fewer than {least} rows have a finished rerun")
     return table
 
 
-def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
+def sweep_scores(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     """As `wide`, with the columns row and level, of a sweep's rows alone."""
     table = wide(records, metric).dropna(axis="columns", how="all")
     places = records.scores.drop_duplicates("method").set_index("method")[["row", "level"]]
@@ -77,18 +77,18 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
 
 def at_level(records: StudyRecords, level: str, metric: str = R1) -> pd.DataFrame:
     """As `wide`, of a sweep's rows at one level; columns: row."""
-    table = sweep(records, metric)
+    table = sweep_scores(records, metric)
     need(level in table.columns.get_level_values("level"), f"no rows at {level} in {records.name}")
     return table.xs(level, axis=1, level="level")
 
 
 def relative_sweep(records: StudyRecords) -> pd.DataFrame:
-    """`sweep` of the relative performance of Figs. 2 and 3 of Roth et al.
+    """`sweep_scores` of the relative performance of Figs. 2 and 3 of Roth et al.
 
     Each metric is divided by its maximum over the sweep's levels, for each row; the maximum is that of the means over
     the reruns. Then the mean over the metrics `AGGREGATED`.
     """
-    parts = [sweep(records, metric) for metric in AGGREGATED]
+    parts = [sweep_scores(records, metric) for metric in AGGREGATED]
     highest = [part.mean().groupby(level="row").max()[part.columns.get_level_values("row")] for part in parts]
     return sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
 
@@ -111,7 +111,7 @@ def properties(
 
     merged: method -> loss, of methods that are one loss and no independent points; their mean counts.
     """
-    table = pd.concat([means(records, *key) for key in keys], axis=1)
+    table = pd.concat([row_means(records, *key) for key in keys], axis=1)
     losses, table = merged or {}, table.reindex(rows or table.index).dropna()
     return table.groupby(lambda method: losses.get(method, method), sort=False).mean()
 
@@ -128,7 +128,7 @@ def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0
 # Estimates of a table `wide`
 
 
-def contrast(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
+def contrast_of_rows(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
     """A weighted sum of the rows' means; {"a": 1, "b": -1} is the difference of two. table: `wide`.
 
     No pairs: rows that share a seed count as independent, which is on the safe side where they rise together. Where
@@ -152,7 +152,7 @@ def long(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename_axis(columns="method").stack().rename("value").reset_index()
 
 
-def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = statistics.LEVEL) -> Estimate:
+def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: float = statistics.LEVEL) -> Estimate:
     """How far the highest of the rows' means lies above the lowest; n counts repetitions or reruns.
 
     of: (groups, rows of a group) places of columns; the range is then that of the groups' means. Where nothing was
@@ -169,8 +169,8 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
         centre, variance = centre[of].mean(axis=1), variance[of].mean(axis=1) / of.shape[1]
     unit = "repetition" if again else "rerun"
     least = table.notna().groupby(level=unit).any().sum().min()
-    found = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
-    return found if again else seeds_only(found)
+    estimate = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
+    return estimate if again else seeds_only(estimate)
 
 
 def range_in_blocks(table: pd.DataFrame) -> Estimate:
@@ -183,24 +183,24 @@ def range_in_blocks(table: pd.DataFrame) -> Estimate:
     rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
     df = (blocks - 1) * (columns - 1)
     variance = float((rest**2).sum() / df / blocks)
-    found = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
-    return replace(found, n=blocks, units="objectives")
+    estimate = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
+    return replace(estimate, n=blocks, units="objectives")
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
-    """The mean of the rows `over` as a multiple of that of the rows `under`, less 1; interval as `contrast`'s.
+    """The mean of the rows `over` as a multiple of that of the rows `under`, less 1; interval as `contrast_of_rows`'s.
 
     By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2.
     """
     top, base = (float(table[list(rows)].mean().mean()) for rows in (over, under))
     weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
-    found = contrast(table, weights)
-    return Estimate.around(top / base - 1, found.half, found.n, found.units, found.how)
+    difference = contrast_of_rows(table, weights)
+    return Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
 
 
-def seeds_only(found: Estimate) -> Estimate:
+def seeds_only(estimate: Estimate) -> Estimate:
     """An estimate over reruns, whose interval knows their seeds only."""
-    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+    return replace(estimate, how=f"{estimate.how}, {SEEDS_ONLY}")
 
 
 def over_reruns(values: Iterable[float]) -> Estimate:
@@ -208,7 +208,7 @@ def over_reruns(values: Iterable[float]) -> Estimate:
     return seeds_only(statistics.mean(list(values), "reruns"))
 
 
-def smallest(table: pd.DataFrame) -> Estimate:
+def smallest_mean(table: pd.DataFrame) -> Estimate:
     """The smallest mean of the columns; each row is a rerun. It is surely above a limit where each column is.
 
     The interval begins at the lowest lower end of the columns' own, which needs no correction since all must pass; it
@@ -216,8 +216,8 @@ def smallest(table: pd.DataFrame) -> Estimate:
     """
     columns = [table[name].dropna() for name in table]
     level = 1 - (1 - statistics.LEVEL) / len(columns)
-    low = min(each.mean() - statistics.half_width(each) for each in columns)
-    high = min(each.mean() + statistics.half_width(each, level) for each in columns)
+    low = min(column.mean() - statistics.half_width(column) for column in columns)
+    high = min(column.mean() + statistics.half_width(column, level) for column in columns)
     value, n = float(table.mean().min()), min(map(len, columns))
     return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 
@@ -232,10 +232,10 @@ def held_out(table: pd.DataFrame) -> list[float]:
     return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]
 
 
-def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:
+def slopes_per_doubling(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:
     """Slopes over log2 of a level's number: index as the table's, a column a method; NaN below two numbers.
 
-    table: columns row and level, as `sweep`. numbers: `StudyRecords.level_numbers`.
+    table: columns row and level, as `sweep_scores`. numbers: `StudyRecords.level_numbers`.
     """
     result = {}
     for row, part in table.T.groupby(level="row"):

@@ -45,7 +45,7 @@ def lead(
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
     need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return measures.contrast(
+    return measures.contrast_of_rows(
         table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmin() if lowest else rivals.idxmax(): -1}
     )
 
@@ -55,15 +55,15 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
 
     So it has no interval where each was searched once.
     """
-    found = lead(main, metric=metric, setting=setting, **rows)
+    estimate = lead(main, metric=metric, setting=setting, **rows)
     again = measures.repeated(measures.wide(main, metric, setting))
-    return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
+    return estimate if again else Estimate(estimate.value, np.nan, np.nan, 1, "searches")
 
 
 def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, float], metric: str) -> Estimate:
     """A weighted sum of rows of two tables that were searched alike."""
-    return measures.contrast(
-        pd.concat([measures.wide(each, metric, JOINED) for each in (main, later)], axis=1), weights
+    return measures.contrast_of_rows(
+        pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1), weights
     )
 
 
@@ -80,7 +80,7 @@ def over_pairs(
 ) -> Estimate:
     """The mean difference of pairs of rows, first minus second; each pair is a unit, the mean of its reruns."""
     table = measures.wide(records, metric, setting)
-    return statistics.mean([measures.contrast(table, {first: 1, second: -1}).value for first, second in pairs])
+    return statistics.mean([measures.contrast_of_rows(table, {first: 1, second: -1}).value for first, second in pairs])
 
 
 def same_models(records: StudyRecords, *, row: str, settings: Sequence[str]) -> Estimate:
@@ -90,15 +90,15 @@ def same_models(records: StudyRecords, *, row: str, settings: Sequence[str]) -> 
 
 
 def relative_range(records: StudyRecords, *, metric: str, setting: str, rows: Sequence[str] = ()) -> Estimate:
-    """`spread` of rows (default all) as a share of their mean, whose own error is much smaller and not counted."""
+    """Range of the means of rows (default all) as a share of their mean, whose own error is smaller and not counted."""
     table = measures.wide(records, metric, setting)
-    table = measures.present(table[table.columns.intersection(rows)] if rows else table, least=3)
-    return measures.spread(table).divided_by(float(table.mean().mean()))
+    table = measures.finished_rows(table[table.columns.intersection(rows)] if rows else table, least=3)
+    return measures.range_of_means(table).divided_by(float(table.mean().mean()))
 
 
 def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -> Estimate:
     """Relative gain of the newer methods' mean score over that of some classics; it ends where a score is perfect."""
-    table = measures.present(measures.wide(main, metric, JOINED))
+    table = measures.finished_rows(measures.wide(main, metric, JOINED))
     new = table.columns.difference(CLASSICS)
     need(
         set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
@@ -118,7 +118,7 @@ def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics
     table = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
     others = table.columns.drop(row, errors="ignore")
     need(len(others) > 1, f"fewer than two methods besides {row} in {records.name}")
-    return measures.contrast(table, {row: 1} | dict.fromkeys(others, -1 / len(others)))
+    return measures.contrast_of_rows(table, {row: 1} | dict.fromkeys(others, -1 / len(others)))
 
 
 # Over the methods
@@ -137,10 +137,10 @@ def slope_since(frame: pd.DataFrame, since: int = 0) -> Estimate:
     """
     rows = tables.measured_by_year(frame)
     rows = rows[rows["year"] >= since]
-    found, old = statistics.slope(rows["year"], rows["value"], "methods"), rows["method"].isin(CLASSICS)
+    slope, old = statistics.slope(rows["year"], rows["value"], "methods"), rows["method"].isin(CLASSICS)
     if not old.any():
-        return found
-    return replace(found, attainable=(0.0, statistics.slope(rows["year"], rows["value"].where(old, 1.0)).value))
+        return slope
+    return replace(slope, attainable=(0.0, statistics.slope(rows["year"], rows["value"].where(old, 1.0)).value))
 
 
 def rank_correlation(
@@ -182,14 +182,14 @@ def over_pretrained(main: StudyRecords) -> Estimate:
     scores = main.scores.set_index(["method", "setting", "metric"])["value"]
     key = (PRETRAINED, JOINED, R1)
     need(key in scores.index, f"no pretrained row in {main.name}")
-    return statistics.mean(measures.means(main, setting=JOINED) - float(scores[[key]].iloc[0]))
+    return statistics.mean(measures.row_means(main, setting=JOINED) - float(scores[[key]].iloc[0]))
 
 
 def validation_over_test(main: StudyRecords) -> Estimate:
     """MAP@R of the same models on the validation classes minus that on the more numerous test classes."""
     runs = main.runs
     validation = runs[runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
-    return statistics.mean((validation - measures.means(main, "map_at_r")).dropna())
+    return statistics.mean((validation - measures.row_means(main, "map_at_r")).dropna())
 
 
 def tuning(main: StudyRecords) -> Estimate:
@@ -207,7 +207,7 @@ def trunks_over_methods(main: StudyRecords, trunks: StudyRecords) -> Estimate:
     """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
     heights = measures.at_level(trunks, "imagenet").mean().dropna()
     apart = float(np.ptp(heights))
-    losses = measures.spread(measures.present(measures.wide(main, setting=JOINED)))
+    losses = measures.range_of_means(measures.finished_rows(measures.wide(main, setting=JOINED)))
     return replace(_less(Estimate(apart, apart, apart, len(heights)), losses), how=losses.how)
 
 
@@ -219,12 +219,12 @@ def _less(trunks: Estimate, losses: Estimate) -> Estimate:
 
 def trunks_over_rows(records: StudyRecords) -> Estimate:
     """In a sweep over trunks: range of the pretrained ones' mean R@1, minus the range over rows; n counts trunks."""
-    table = measures.sweep(records)
-    table = measures.present(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
+    table = measures.sweep_scores(records)
+    table = measures.finished_rows(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
     places = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
     places = places.pivot(index="row", columns="level", values="place").dropna().to_numpy(int)  # (rows, trunks)
     both = 1 - (1 - statistics.LEVEL) / 2  # so that the two intervals hold together
-    trunks, losses = (measures.spread(table, of, both) for of in (places.T, places))
+    trunks, losses = (measures.range_of_means(table, of, both) for of in (places.T, places))
     return _less(replace(trunks, n=places.shape[1]), losses)
 
 
@@ -238,7 +238,7 @@ def levels_apart(
 
     Levels that a study lacks do not count. relative: the relative performance in the place of R@1.
     """
-    table = measures.relative_levels(records) if relative else measures.sweep(records).mean().unstack("level")
+    table = measures.relative_levels(records) if relative else measures.sweep_scores(records).mean().unstack("level")
     second = second or table.columns.difference(first)
     one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
     gains = (one - other).dropna()
@@ -278,7 +278,7 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
 
     Both are chosen by the other reruns, see `held_out`.
     """
-    table = measures.sweep(records)
+    table = measures.sweep_scores(records)
     need({first, second} <= set(table.columns.get_level_values("level")), f"no objective with {first} and {second}")
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
     need(min(gains.shape) > 1, f"fewer than two objectives with {first} and {second}, or than two reruns")
@@ -290,9 +290,9 @@ def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
 
     Of one row, and each rerun is a unit; default of all, and each row is a unit, the mean of its reruns.
     """
-    table = measures.sweep(records)
+    table = measures.sweep_scores(records)
     need(not row or row in table.columns.get_level_values("row"), f"no finished rerun of {row} in {records.name}")
-    slopes = measures.doublings(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
+    slopes = measures.slopes_per_doubling(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
     values = (slopes[row] if row else slopes.iloc[0]).dropna()
     need(len(values), f"no method with two values in the sweep {records.name}")
     return measures.over_reruns(values) if row else statistics.mean(values)
@@ -300,12 +300,12 @@ def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
 
 def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Estimate:
     """As `doubling`, of the method that rises least, over the levels that all methods have."""
-    table = measures.sweep(records).drop(columns=list(without), level="row", errors="ignore")
+    table = measures.sweep_scores(records).drop(columns=list(without), level="row", errors="ignore")
     known = table.notna().any().unstack("level", fill_value=False)  # (methods, levels)
     shared = known.columns[known.all()]
     need(len(shared) > 1, f"fewer than two values that all methods of the sweep {records.name} have")
     table = table.loc[:, table.columns.get_level_values("level").isin(shared)]
-    return measures.smallest(measures.doublings(table, records.level_numbers))
+    return measures.smallest_mean(measures.slopes_per_doubling(table, records.level_numbers))
 
 
 # Training curves and class orders
@@ -355,7 +355,7 @@ def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second
     runs = table[[first, second]].dropna().groupby(["number", "fold"])
     r = [statistics.pearson(run[first], run[second]) for _, run in runs]
     z = statistics.mean(np.arctanh(np.clip(r, -1 + 1e-6, 1 - 1e-6)))
-    value, low, high = (float(np.tanh(each)) for each in (z.value, z.low, z.high))
+    value, low, high = (float(np.tanh(number)) for number in (z.value, z.low, z.high))
     return replace(z, value=value, low=low, high=high)
 
 

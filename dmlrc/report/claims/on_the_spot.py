@@ -19,7 +19,7 @@ SEEDS = 5
 def nmi_against_formula(*, points: int, classes: int) -> Estimate:
     """NMI of random 64-dimensional embeddings minus 1 - log S / log C; a unit is a seed."""
     scores = [untrained.random_scores(points, [classes], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
-    return statistics.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in scores])
+    return statistics.mean([float(frame["nmi"].iloc[0] - frame["nmi_expected"].iloc[0]) for frame in scores])
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def nmi_of_random_trunk(*, images_per_class: int) -> Estimate:
     """NMI of a conv4 with random weights on small glyphs; a unit is a seed of the weights."""
     images = data.load("glyphs-small")
     scores = (untrained.random_trunks(images, ["conv4"], None, images_per_class, seed) for seed in range(SEEDS))
-    return statistics.mean([each["nmi"].iloc[0] for each in scores])
+    return statistics.mean([frame["nmi"].iloc[0] for frame in scores])
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def one_function() -> Estimate:
     return statistics.mean(differences)
 
 
-def claimed(*, baseline: str) -> Estimate:
+def claimed_gain(*, baseline: str) -> Estimate:
     """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
     gains = tables.claimed_improvement(published.claims(), baseline)
     return statistics.mean(gains.groupby("paper")["gain"].mean())

@@ -8,11 +8,11 @@ from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, Unit
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
-from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
+from dmlrc.report.claims.verdicts import Judged, in_paper, judge_all, of_section
 from dmlrc.report.method import notes
 
 SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
@@ -22,7 +22,7 @@ CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 
 
-def overview(
+def claims_overview(
     edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of claims in short: a row a claim; a verdict a main study, and where to look.
@@ -33,17 +33,17 @@ def overview(
     def paper(claim: Claim) -> dict[str, str]:
         return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
 
-    return _table(judged(edition), claims, _verdict, paper)
+    return _table(judge_all(edition), claims, _verdict, paper)
 
 
-def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def details(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one section or of all: a row a claim, a column a main study.
 
-    section: see `verdicts.of_section`. Marks as in `overview`.
+    section: see `verdicts.of_section`. Marks as in `claims_overview`.
     """
     claims = of_section(section)
     ids = {claim.id for claim in claims}
-    studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
+    studies = {name: judgements for name, judgements in judge_all(edition, section).items() if ids & set(judgements)}
 
     def paper(claim: Claim) -> dict[str, str]:
         return {"the paper's numbers": in_paper(claim) or "–", "said in": said_in(claim)}
@@ -64,13 +64,13 @@ def _table(
     for claim in claims:
         row = {"Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim}
         row |= {name: cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()}
-        losses = [link_to.format(address, label) for label, address in notes.claimed(claim.id)]
+        losses = [link_to.format(address, label) for label, address in notes.losses_of_claim(claim.id)]
         rows.append(row | more(claim) | {"see": Markup(", ").join([link(claim.link), *losses])})
     cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
     for name, own in studies.items():
-        marks[name] = [looks.get(own[each.id].verdict, "") if each.id in own else "" for each in claims]
+        marks[name] = [looks.get(own[claim.id].verdict, "") if claim.id in own else "" for claim in claims]
     return cells, marks
 
 
@@ -97,10 +97,10 @@ def _verdict(claim: Claim, judgement: Judgement | None) -> str:
     """The verdict and, where it is inconclusive, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
-    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else signed(judgement)
+    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else _signed(judgement)
 
 
-def signed(judgement: Judgement) -> str:
+def _signed(judgement: Judgement) -> str:
     """The verdict, with the sign of `labels.BELOW` where it is settled by rows of which most lie below the trunk."""
     return f"{judgement.verdict} {labels.BELOW}" if judgement.from_low_rows else judgement.verdict
 
@@ -112,16 +112,16 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     estimate = judgement.estimate
     if estimate is None:
         return f"{judgement.verdict}{why}"
-    value, low, high = (_value(claim.unit, each) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (_value(claim.unit, number) for number in (estimate.value, estimate.low, estimate.high))
     knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
     interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
     units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
     return (
-        f"{signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
+        f"{_signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
     )
 
 
-def _value(unit: Unit, value: float) -> str:
+def _value(unit: PrintedUnit, value: float) -> str:
     """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
 
     >>> from dmlrc.report.claims.claim import UNITS
@@ -134,21 +134,21 @@ def _value(unit: Unit, value: float) -> str:
 def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """The rules that hold verdicts back: what each asks, since when, what was known, and how many it holds back now."""
     rows = {}
-    for name, each in RULES.items():
-        rows[each["rule"]] = {"since": str(each["since"]), "results known then": each["known"]}
-        held = {study: sum(one.rule == name for one in own.values()) for study, own in judged(edition).items()}
-        rows[each["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
+    for name, rule in RULES.items():
+        rows[rule["rule"]] = {"since": str(rule["since"]), "results known then": rule["known"]}
+        held = {study: sum(one.rule == name for one in own.values()) for study, own in judge_all(edition).items()}
+        rows[rule["rule"]] |= {study: f"{count or '–'}" for study, count in held.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("A verdict asks that")
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
-    rows, studies = {}, judged(edition)
+    rows, studies = {}, judge_all(edition)
     for section, title in SECTIONS.items():
         ids = [claim.id for claim in of_section(section)]
         rows[title] = {"claims": str(len(ids))}
         for study, own in studies.items():
             given = [own[id].verdict for id in ids if id in own]
-            texts = [f"{given.count(each)} {each}" for each in VERDICTS if each in given]
+            texts = [f"{given.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in given]
             rows[title][study] = ", ".join(texts) or "–"
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Paper")

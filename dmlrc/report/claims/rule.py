@@ -94,13 +94,13 @@ def judge(
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     """For each method and setting of a row with a known start: row, value (mean P@1), is it below start, trunk."""
-    values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
-    found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
-    lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
-    return pd.DataFrame({"row": found["row"], "value": found["value"], **lower})
+    values = starts.precision_scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
+    rows = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
+    lower = {"start": rows["value"] < rows["start"], "trunk": rows["value"] < starts.of_trunk(records)}
+    return pd.DataFrame({"row": rows["row"], "value": rows["value"], **lower})
 
 
-def evaluate(
+def judge_claim(
     claim: Claim,
     evidence: Mapping[str, StudyRecords | None],
     lower: Callable[[StudyRecords], pd.DataFrame] = lower_than_untrained,
@@ -169,10 +169,10 @@ def is_full(records: StudyRecords) -> bool:
     if "complete" in meta:
         return meta["complete"]
     asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
-    made = {name: getattr(records, name)["method"].value_counts() for name in asked}
+    counts = {name: getattr(records, name)["method"].value_counts() for name in asked}
     states = records.trials["state"].isin(tables.NO_RESULT).groupby(records.trials["method"]).all()
     return all(
-        made["trials"].get(method, 0) >= asked["trials"]
-        and (made["reruns"].get(method, 0) >= asked["reruns"] or states.get(method, False))  # nothing to be rerun
+        counts["trials"].get(method, 0) >= asked["trials"]
+        and (counts["reruns"].get(method, 0) >= asked["reruns"] or states.get(method, False))  # nothing to be rerun
         for method in meta.get("settings", ())
     )

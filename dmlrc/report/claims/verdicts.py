@@ -31,17 +31,17 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     evidence |= {claim.grid: records.find(f"{main.name}/{claim.grid}") for claim in claims if claim.named}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
-    return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
+    return {claim.id: rule.judge_claim(claim, evidence, lower) for claim in claims}
 
 
-def judged(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
+def judge_all(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
     """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
     return edition if isinstance(edition, Mapping) else judged_claims(edition, of_section(section))
 
 
 def judged_claims(edition: Sequence[StudyRecords], claims: Sequence[Claim]) -> Judged:
     """The judgements of these claims alone by every main study."""
-    once = {claim.id: rule.evaluate(claim, {}) for claim in claims if not claim.needs}
+    once = {claim.id: rule.judge_claim(claim, {}) for claim in claims if not claim.needs}
     return {main.name: judgements(main, claims) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
 
 
@@ -53,8 +53,8 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     (it is no firmer), below_trunk, needs, link.
     """
     rows = []
-    for name, own in judged(edition, section).items():
-        for claim in (each for each in of_section(section) if each.id in own):
+    for name, own in judge_all(edition, section).items():
+        for claim in (claim for claim in of_section(section) if claim.id in own):
             verdict = own[claim.id]
             estimate = verdict.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
             row = {**vars(claim), **vars(estimate), **vars(verdict), "study": name, "paper_value": in_paper(claim)}
@@ -65,9 +65,9 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     return pd.DataFrame(rows).set_index("study")[columns]
 
 
-def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+def tally(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
-    given = {name: [each.verdict for each in own.values()] for name, own in judged(edition).items()}
+    given = {name: [judgement.verdict for judgement in own.values()] for name, own in judge_all(edition).items()}
     return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 
 

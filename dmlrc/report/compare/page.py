@@ -48,19 +48,19 @@ svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 
 """
 
 
-def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
+def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
     """Show the comparison of these methods with all others that are recorded, and return what a chapter records of it.
 
     recorded: `dmlrc.comparison.load_comparison`. methods: the reader's own, among its rows where they have a result.
     """
     known = tables.METHODS | {method.name: method for method in methods}
-    compared = measures.compare(recorded, lenders(recorded))
+    compared = measures.compare(recorded, lending_studies(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
     verdicts = [verdict(recorded, compared, method) for method in methods]
     publish.takeaways(*verdicts, significance.luck(compared))
 
-    cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
-    heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
+    cells, marks = musgrave.results_cells(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
+    heading = f"The results table with your rows at its end. {labels.marks_legend(accuracy)} {labels.signs(cells)}"
     apart = [f"{known[name].label}: {words}." for name, words in about.apart(recorded).items() if name in known]
     heading += " Not as the protocol says: ".join(["", " ".join(apart)]) if apart else ""
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
@@ -70,19 +70,19 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     title = titles.title(recorded.meta.get("parent") or recorded.name)
     caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
     publish.figure(
-        "fork-accuracy", figures.results({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
+        "fork-accuracy", figures.result_figures({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
     )
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
-        drawing = drawn.cost(title, cost, known)
+        drawing = drawn.cost_figure(title, cost, known)
         message = "Accuracy with its interval against training steps, and against seconds."
         heading = (
             "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
         )
         publish.figure("fork-cost", drawing, f"{heading} that can be told from the best. {caption}", message)
     heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
-    publish.table("fork-sensitivity", musgrave.sensitivity(recorded, known).rename_axis("Method"), heading)
-    trend(title, recorded, accuracy, known)
+    publish.table("fork-sensitivity", musgrave.sensitivity_cells(recorded, known).rename_axis("Method"), heading)
+    _show_trend(title, recorded, accuracy, known)
     runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
     publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
     publish.text(labels.caveats([recorded]))
@@ -99,13 +99,13 @@ def _against_all(compared: Comparison, method: Method, known: Mapping[str, Metho
     publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 
 
-def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
+def _show_trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
     """Show what papers claim over the years, and what is measured, one's own methods that have a year among it."""
     measured = tables.measured_by_year(accuracy, methods=known).dropna()
     if measured["year"].nunique() > 1:
         claimed = published.claims()
         headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
-        paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+        paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_results().groupby("dataset")}
         drawings = [
             figures.claimed_over_the_years(headline, paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
@@ -122,7 +122,7 @@ def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -
     return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 
-def lenders(recorded: StudyRecords) -> list[StudyRecords]:
+def lending_studies(recorded: StudyRecords) -> list[StudyRecords]:
     """The methods tables that are here and searched their methods more than once: they may lend the luck of search.
 
     Not those of searches so short that they rank nothing, whose luck is that of drawing a few settings.
@@ -192,7 +192,7 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
         f"{best}; {tested}"
-        + (f"; a search of {labels.counted(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
+        + (f"; a search of {labels.plural(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
     )
 
 
@@ -210,17 +210,17 @@ def _why(recorded: StudyRecords, name: str) -> str:
     return ": it has not finished"
 
 
-def sentences(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:
+def verdict_lines(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:
     """The verdicts as lines of text, and the names of the methods that have no result."""
-    compared = measures.compare(recorded, lenders(recorded))
+    compared = measures.compare(recorded, lending_studies(recorded))
     verdicts = [verdict(recorded, compared, method).replace("**", "") for method in methods]
     return verdicts, [method.name for method in methods if method.name not in compared.methods]
 
 
-def write(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Path:
+def write_comparison(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Path:
     """Write the page, with its tables and figures beside it, into a folder, and return its file."""
     with publish.collected(folder) as shown:
-        show(recorded, methods)
+        show_comparison(recorded, methods)
     title = escape(f"{', '.join(method.label for method in methods)} on {labels.dataset(recorded)}")
     page = folder / "index.html"
     page.write_text(_PAGE.format(title=title, body="\n".join(shown)), encoding="utf-8")

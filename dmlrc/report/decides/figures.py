@@ -12,18 +12,18 @@ from dmlrc.report.decides import levers, page
 from dmlrc.report.decides.measures import AtRates, Part
 
 LEAST = 0.1
-"""Percent; the left end of the scale of `parts`."""
+"""Percent; the left end of the scale of `part_figures`."""
 OWN = {"color": style.RED, "marker": "|", "markersize": 11, "markeredgewidth": 2.5, "linestyle": "none"}
 """The yardstick of a part."""
 
 
-def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
+def moves(by_title: Mapping[str, pd.DataFrame]) -> Figure:
     """A row a lever, a mark a data set, with 95 % intervals; the row of the loss is shaded. Title -> `levers`."""
-    names = levers.order(found)
+    names = levers.lever_order(by_title)
     drawing, axis = charts.panel(1.2 + 0.4 * len(names), xlabel="points of MAP@R")
-    looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(found)}
-    for column, (title, own) in enumerate(found.items()):
-        look, aside = looks[title], 0.2 * (column - (len(found) - 1) / 2)
+    looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(by_title)}
+    for column, (title, own) in enumerate(by_title.items()):
+        look, aside = looks[title], 0.2 * (column - (len(by_title) - 1) / 2)
         rows = 100 * own[["value", "low", "high"]]
         texts = [labels.percent(row.value, low=row.low, high=row.high) for row in own.itertuples()]
         heads = own.index.map(levers.LEVERS.get)
@@ -40,7 +40,7 @@ def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     return drawing
 
 
-def parts(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
+def part_figures(panels: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
     A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
@@ -48,10 +48,10 @@ def parts(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     the methods of that part lie apart. The loss itself is in the bar's colour; a star: of validation classes. The parts
     have one order in all figures, by their means over the studies.
     """
-    values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in found.items()})
+    values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in panels.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)
-    drawings = [_parts(title, sorted(parts, key=lambda part: order.index(part.name))) for title, parts in found.items()]
-    return style.share(drawings, "x")
+    drawings = [_parts(name, sorted(parts, key=lambda part: order.index(part.name))) for name, parts in panels.items()]
+    return style.share_axes(drawings, "x")
 
 
 def _parts(title: str, parts: Sequence[Part]) -> Figure:
@@ -95,7 +95,7 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
     Dotted: the rate whose mean over the methods is highest.
     """
     figure, axis = charts.panel(3.4, xlabel="learning rate of all methods", ylabel="validation MAP@R, %")
-    ends = charts.curves(axis, 100 * best.sort_index())
+    ends = charts.draw_lines(axis, 100 * best.sort_index())
     axis.axvline(rates.best_rate(best), color=style.GREY, linestyle=":", linewidth=1)
     axis.set(xscale="log", title=title)
     axis.grid(visible=False, axis="x")
@@ -104,15 +104,15 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
     return figure
 
 
-def at_rates(title: str, found: AtRates) -> Figure:
+def at_rates_figure(title: str, at: AtRates) -> Figure:
     """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
 
     Only the methods that were run at every rate. Dashed across: the untrained trunk.
     """
     figure, axis = charts.panel(3.9, title, xlabel="learning rate", ylabel="test MAP@R, %")
-    heads = [page.rate_head(found, which) for which in found.made]
-    scores = found.scores.loc[found.everywhere].astype(float)
-    means, low = (100 * scores.xs(end, axis=1, level=1)[list(found.made)].T for end in ("mean", "low"))
+    heads = [page.rate_head(at, which) for which in at.by_rate]
+    scores = at.scores.loc[at.everywhere].astype(float)
+    means, low = (100 * scores.xs(end, axis=1, level=1)[list(at.by_rate)].T for end in ("mean", "low"))
     tips = {
         name: f"{labels.method_label(name)}: "
         + ", ".join(f"{value:.1f} % at {head}" for value, head in zip(means[name], heads, strict=True))
@@ -120,8 +120,8 @@ def at_rates(title: str, found: AtRates) -> Figure:
     }
     means, low = (frame.reset_index(drop=True) for frame in (means, low))
     aside = np.linspace(-0.05, 0.05, means.shape[1])
-    ends = charts.curves(axis, means, tips, halves=means - low, aside=aside)
-    style.untrained_line(axis, 100 * found.untrained, across=True, start=0.01)
+    ends = charts.draw_lines(axis, means, tips, halves=means - low, aside=aside)
+    style.untrained_line(axis, 100 * at.untrained, across=True, start=0.01)
     axis.set(xticks=range(len(heads)), xticklabels=heads, xlim=(-0.35, len(heads) - 0.9))
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)
@@ -129,12 +129,12 @@ def at_rates(title: str, found: AtRates) -> Figure:
     return figure
 
 
-def tuning(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
+def tuning_figure(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
     """Validation MAP@R against the number of trials: the search (lines) and random trials (dots)."""
     figure, axis = charts.panel(3.9, title)
     ends = {}
     for name in searched:
-        ends |= charts.curves(axis, 100 * searched[[name]], marker="", linewidth=1.2)
+        ends |= charts.draw_lines(axis, 100 * searched[[name]], marker="", linewidth=1.2)
         look, dots = style.method_style(name), random[name].dropna() if name in random else pd.Series(dtype=float)
         axis.plot(dots.index, 100 * dots, look.marker, color=look.colour, markersize=2, alpha=0.5)
     axis.set(xscale="log", xlabel="trials", ylabel="validation MAP@R, %")
@@ -147,7 +147,7 @@ def tuning(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> Figure:
 
 
 def validation(title: str, both: pd.DataFrame) -> Figure:
-    """Test MAP@R of each repetition against the validation MAP@R of its best trial. both: `validation_and_test`.
+    """Test MAP@R of each repetition against the validation MAP@R of its best trial. both: `scores_of_searches`.
 
     Named: what validation would choose, and what tests best.
     """
@@ -159,7 +159,7 @@ def validation(title: str, both: pd.DataFrame) -> Figure:
         tip = f"{labels.method_label(name)}: {scores}"
         charts.mark(axis, row["validation"], row["test"], tip, look.marker, color=look.colour, markersize=5)
     for which in dict.fromkeys((both["validation"].idxmax(), both["test"].idxmax())):
-        text, at = style.drawn(labels.method_label(which[1])), tuple(both.loc[which])
+        text, at = style.escape_math(labels.method_label(which[1])), tuple(both.loc[which])
         axis.annotate(text, at, (-5, 4), textcoords="offset points", fontsize=8, ha="right")
     axis.margins(0.15)
     style.family_legend(figure, list(both.index.get_level_values("method")))

@@ -30,7 +30,7 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
     """
     compared = significance.compare(records)
     several = len(compared.methods) > 1
-    found = {
+    known = {
         "loss": (compared.range, len(compared.methods)) if several else None,
         "joined": _joined(records),
         "size": _size(records),
@@ -40,7 +40,7 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
         "search": _two_draws(measures.search(records)),
         "seed": _two_draws(measures.seed(records)),
     }
-    rows = {name: (lever[0].value, lever[0].low, lever[0].high, lever[1]) for name, lever in found.items() if lever}
+    rows = {name: (lever[0].value, lever[0].low, lever[0].high, lever[1]) for name, lever in known.items() if lever}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high", "losses"])
     return table.dropna(subset="value").rename_axis("lever")
 
@@ -52,7 +52,7 @@ def _two_draws(part: measures.Part | None) -> Lever:
 
 def _joined(records: StudyRecords) -> Lever:
     keys = ["method", "repetition", "rerun"]
-    both = [significance.scores(records, METRIC, each).set_index(keys)["value"] for each in tables.SETTINGS]
+    both = [significance.scores(records, METRIC, setting).set_index(keys)["value"] for setting in tables.SETTINGS]
     gains = (both[0] - both[1]).dropna().reset_index()
     return None if gains.empty else _mean(gains if records.searches > 1 else statistics.each_alone(gains))
 
@@ -75,9 +75,9 @@ def _size(records: StudyRecords) -> Lever:
 def _split(records: StudyRecords) -> Lever:
     """Random orders of the classes less the data set's own one; the interval is that of the orders' mean."""
     random, own = [], []
-    for found in experiments.class_orders(records.name).values():
-        kind = random if found.meta["class_order"] == "random" else own
-        kind.append(significance.scores(found, METRIC, "separated")["value"].mean())
+    for study in experiments.class_orders(records.name).values():
+        kind = random if study.meta["class_order"] == "random" else own
+        kind.append(significance.scores(study, METRIC, "separated")["value"].mean())
     return (statistics.mean(np.array(random) - own[0]), 1) if own and len(random) > 1 else None
 
 
@@ -91,23 +91,23 @@ def _trained(records: StudyRecords, compared: significance.Comparison) -> Lever:
 
 def _rate(at: AtRates | None) -> Lever:
     """What the chosen rate gives the losses over one too high, each with searches of its own."""
-    if at is None or TOO_HIGH not in at.made:
+    if at is None or TOO_HIGH not in at.by_rate:
         return None
     parts = (at.compared[which].only(at.beside(TOO_HIGH).index) for which in (CHOSEN, TOO_HIGH))
-    (here, losses), (there, _) = (_mean(each.runs, each.known) for each in parts)
+    (here, losses), (there, _) = (_mean(part.runs, part.known) for part in parts)
     return Estimate.around(here.value - there.value, float(np.hypot(here.half, there.half)), here.n), losses
 
 
-def order(found: Mapping[str, pd.DataFrame]) -> list[str]:
+def lever_order(by_title: Mapping[str, pd.DataFrame]) -> list[str]:
     """The levers of all data sets, the strongest on average first. Title -> `levers`."""
-    means = pd.concat(found.values()).groupby("lever", sort=False)["value"].mean()
+    means = pd.concat(by_title.values()).groupby("lever", sort=False)["value"].mean()
     return list(means.sort_values(ascending=False, kind="stable").index)
 
 
-def cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def lever_cells(by_title: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Title -> `levers` as cells: a row a lever, a column a data set; points with their 95 % intervals, and losses."""
-    every = pd.concat(found, names=["column", "row"]).rename(columns={"value": "mean"}).reset_index()
-    counts = every.groupby("row")["losses"].agg(["min", "max"]).apply(lambda each: labels.places(*each), axis=1)
+    every = pd.concat(by_title, names=["column", "row"]).rename(columns={"value": "mean"}).reset_index()
+    counts = every.groupby("row")["losses"].agg(["min", "max"]).apply(lambda ends: labels.rank_range(*ends), axis=1)
     losses = counts.rename("text").reset_index().assign(column="losses")
     table, _ = results_table(pd.concat([every, losses], ignore_index=True))
-    return table.loc[order(found)].rename(index=LEVERS).rename_axis("Points of MAP@R")
+    return table.loc[lever_order(by_title)].rename(index=LEVERS).rename_axis("Points of MAP@R")

@@ -73,8 +73,8 @@ def parts(records: StudyRecords) -> list[Part]:
     What moves the methods most against one another stands first; what is known of one method only, last.
     """
     one_each = (loss, search, seed, folds, class_order, test_classes, recipe)
-    found = (*learning_rate(records), *sweeps(records), *(part(records) for part in one_each))
-    present = [part for part in found if part is not None]
+    candidates = (*learning_rate(records), *sweeps(records), *(part(records) for part in one_each))
+    present = [part for part in candidates if part is not None]
     return sorted(present, key=lambda part: -np.nan_to_num(part.against.value, nan=-1.0))
 
 
@@ -106,7 +106,7 @@ def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
     """The square root of a mean square less the variance of noise in it, with the interval of the mean square."""
     quantiles = stats.chi2.ppf([(1 + LEVEL) / 2, (1 - LEVEL) / 2], df)
     ends = [variance, *(df * variance / quantiles)]
-    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, how=CHI)
+    return Estimate(*(float(np.sqrt(max(end - error, 0))) for end in ends), n, how=CHI)
 
 
 def _cell_error(records: StudyRecords, setting: str) -> float:
@@ -137,7 +137,7 @@ def _spread(records: StudyRecords) -> Estimate:
 def _of_luck(name: str, levels: int, records: StudyRecords, against: Estimate) -> Part:
     """A part without levels in common, of the methods at their best settings: of joined MAP@R on test classes."""
     means = significance.means(records)
-    both = (each.divided_by(means.mean()) for each in (against, _spread(records)))
+    both = (estimate.divided_by(means.mean()) for estimate in (against, _spread(records)))
     return Part(name, levels, len(means), "test", means.mean(), np.nan, *both)
 
 
@@ -147,20 +147,20 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     if grid is None:
         return []
     best = rate_grids.best_trials(grid).sort_index().T  # methods x rates
-    found, luck = [], np.nan_to_num(rate_grids.seed_luck(records))
+    grids, luck = [], np.nan_to_num(rate_grids.seed_luck(records))
     if (chosen := rate_grids.chosen_rate(grid)) is not None:
         place = list(best.columns).index(chosen)
-        found.append(("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2]))
+        grids.append(("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2]))
     if best.shape[1] > 1:
-        found.append(("learning rate, the whole grid", best))
-    squares = [(luck**2 * float((table.stack() ** 2).mean())) for _, table in found]  # each cell is a single run
-    return [_of_table(*each, "validation", error) for each, error in zip(found, squares, strict=True)]
+        grids.append(("learning rate, the whole grid", best))
+    squares = [(luck**2 * float((table.stack() ** 2).mean())) for _, table in grids]  # each cell is a single run
+    return [_of_table(*named, "validation", error) for named, error in zip(grids, squares, strict=True)]
 
 
 def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0) -> Part:
     """The part that a table of methods (rows) and levels (columns) shows. error: as in `two_way`."""
     mean, (together, *both) = float(table.stack().mean()), two_way(table, error)
-    return Part(name, table.shape[1], len(table), on, mean, together / mean, *(each.divided_by(mean) for each in both))
+    return Part(name, table.shape[1], len(table), on, mean, together / mean, *(part.divided_by(mean) for part in both))
 
 
 def sweeps(records: StudyRecords) -> list[Part]:
@@ -168,7 +168,7 @@ def sweeps(records: StudyRecords) -> list[Part]:
 
     A loss counts that was run at all levels of most, and a level that all these losses have.
     """
-    found = []
+    varied = []
     for name, experiment in SWEEPS.items():
         if (sweep := editions.experiment_of(records.name, experiment)) is None:
             continue
@@ -178,8 +178,8 @@ def sweeps(records: StudyRecords) -> list[Part]:
         cells = cells.loc[:, cells.notna().mean() > 0.5].dropna()
         if min(cells.shape) and cells.shape[1] > 1:
             error = float((groups.var(ddof=1) / counts).mean())
-            found.append(_of_table(name, cells, error=0.0 if np.isnan(error) else error))
-    return found
+            varied.append(_of_table(name, cells, error=0.0 if np.isnan(error) else error))
+    return varied
 
 
 def search(records: StudyRecords) -> Part | None:
@@ -221,9 +221,9 @@ def class_order(records: StudyRecords) -> Part | None:
     Without the data set's own order, whose distance from the random ones is another question.
     """
     means = {
-        name: significance.scores(found, METRIC, "separated").groupby("method")["value"].mean()
-        for name, found in experiments.class_orders(records.name).items()
-        if found.meta["class_order"] == "random"
+        name: significance.scores(study, METRIC, "separated").groupby("method")["value"].mean()
+        for name, study in experiments.class_orders(records.name).items()
+        if study.meta["class_order"] == "random"
     }
     table = pd.DataFrame(means)
     return None if table.shape[1] < 2 or table.empty else _of_table("class split", table)
@@ -231,15 +231,15 @@ def class_order(records: StudyRecords) -> Part | None:
 
 def test_classes(records: StudyRecords) -> Part | None:
     """Which test classes there are: resamples of them, the same ones for all methods."""
-    found = significance.class_scores(records)
-    if found is None or found[0].shape[1] < 2:
+    scored = significance.scores_by_class(records)
+    if scored is None or scored[0].shape[1] < 2:
         return None
-    drawn = statistics.over_classes(*found)  # (draws, methods)
+    drawn = statistics.over_classes(*scored)  # (draws, methods)
     common = drawn.mean(axis=1)
     own = drawn.sub(common, axis=0)
-    variance, count = float((own.std() ** 2).mean()), len(found[0])
+    variance, count = float((own.std() ** 2).mean()), len(scored[0])
     mean, against = float(common.mean()), _deviation(variance, count - 1, 0.0, count)
-    both = (each.divided_by(mean) for each in (against, _spread(records)))
+    both = (estimate.divided_by(mean) for estimate in (against, _spread(records)))
     return Part("test classes", count, drawn.shape[1], "test", mean, float(common.std()) / mean, *both)
 
 
@@ -291,11 +291,11 @@ def _trained_alike(records: StudyRecords) -> pd.DataFrame:
 
     low: it ends below an untrained layer of its size. usual: a single model of the recipe's most common embedding size.
     """
-    found = {"Musgrave et al.": _families(records)}
+    frames = {"Musgrave et al.": _families(records)}
     for title, of in RECIPES.items():
         if (around := editions.experiment_of(records.name, of["experiment"])) is not None:
-            found[title] = _families(around, of.get("level"))
-    return pd.concat(found, names=["recipe", "method"]).reset_index()
+            frames[title] = _families(around, of.get("level"))
+    return pd.concat(frames, names=["recipe", "method"]).reset_index()
 
 
 def _families(records: StudyRecords, level: str | None = None) -> pd.DataFrame:
@@ -319,8 +319,8 @@ def _family(loss: str) -> str:
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
     """Of these methods the single models of the most common embedding size."""
-    settings = {method: common.settings(records, method) for method in methods}
-    sizes = {name: found["embedding_dim"] for name, found in settings.items() if found.get("members", 1) == 1}
+    settings = {method: common.protocol_of(records, method) for method in methods}
+    sizes = {name: setting["embedding_dim"] for name, setting in settings.items() if setting.get("members", 1) == 1}
     usual = max(sizes.values(), key=list(sizes.values()).count, default=None)
     return [name for name, size in sizes.items() if size == usual]
 
@@ -338,12 +338,12 @@ def _losses(records: StudyRecords, level: str | None) -> Mapping[str, str]:
 class AtRates:
     """A methods table made again at other learning rates, each time with searches of its own.
 
-    made: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. compared: the
-    same keys -> the methods that have finished at this rate and at another, by concatenated test MAP@R. untrained: the
-    score of the trunk, or NaN.
+    by_rate: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. compared:
+    the same keys -> the methods that have finished at this rate and at another, by concatenated test MAP@R. untrained:
+    the score of the trunk, or NaN.
     """
 
-    made: Mapping[str, StudyRecords]
+    by_rate: Mapping[str, StudyRecords]
     compared: Mapping[str, significance.Comparison]
     untrained: float
 
@@ -351,12 +351,12 @@ class AtRates:
     def scores(self) -> pd.DataFrame:
         """Fractions: a row a method, NaN where it was not run at a rate.
 
-        Columns: the keys of `made`, and below each mean, its standard error and the df of it, low and high, the ends of
-        the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
+        Columns: the keys of `by_rate`, and below each mean, its standard error and the df of it, low and high, the ends
+        of the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
         """
         columns = ["mean", "error", "df", "low", "high", "rank_low", "rank_high", "among_best"]
-        parts = {which: each.summary[columns] for which, each in self.compared.items()}
-        methods = dict.fromkeys(name for each in parts.values() for name in each.index)
+        parts = {which: compared.summary[columns] for which, compared in self.compared.items()}
+        methods = dict.fromkeys(name for part in parts.values() for name in part.index)
         return pd.concat(parts, axis=1).reindex(tables.ordered(methods))
 
     @property
@@ -374,7 +374,7 @@ class AtRates:
 
     def rate(self, which: str) -> float:
         """The rate that all methods share."""
-        return self.made[which].meta["protocol"]["lr"]
+        return self.by_rate[which].meta["protocol"]["lr"]
 
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
@@ -382,16 +382,16 @@ class AtRates:
         By t tests of the changes, corrected by Holm for their number: where the rate changes no difference, one study
         in twenty has such a pair. There are no more degrees of freedom than the fewer of the two rates'.
         """
-        there, here = (self.scores.loc[self.beside(which).index, each] for each in (which, CHOSEN))
-        parts, own = (np.stack([there[each], here[each]], axis=-1).astype(float) for each in ("error", "df"))
-        most = min(self.compared[each].known.df for each in (which, CHOSEN))
+        there, here = (self.scores.loc[self.beside(which).index, rate] for rate in (which, CHOSEN))
+        parts, own = (np.stack([there[column], here[column]], axis=-1).astype(float) for column in ("error", "df"))
+        most = min(self.compared[rate].known.df for rate in (which, CHOSEN))
         gained, df = (here["mean"] - there["mean"]).to_numpy(float), statistics.satterthwaite(parts**2, own, most)
         *_, p = statistics.pairwise(gained, (parts**2).sum(-1), df, most)
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
         """The rate of each method's best trial, where rates were searched."""
-        trials = self.made[SEARCHED].trials
+        trials = self.by_rate[SEARCHED].trials
         trials = trials[trials["method"].isin(self.compared[SEARCHED].methods)]
         best = trials.loc[trials.groupby("method")["value"].idxmax()].set_index("method")
         return best["params"].map(lambda params: params[LEARNING_RATE])
@@ -406,39 +406,39 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     others, but not where rates were searched too: how a search of another space scatters they do not know, and the
     intervals count seeds alone.
     """
-    found = {
+    candidates = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
         CHOSEN: records,
         SEARCHED: editions.experiment_of(records.name, "rate-searched"),
     }
-    methods = {which: set(significance.means(each).index) for which, each in found.items() if each is not None}
+    methods = {which: set(significance.means(study).index) for which, study in candidates.items() if study is not None}
     common = {which: names & methods[CHOSEN] for which, names in methods.items() if which != CHOSEN}
     common = {which: names for which, names in common.items() if len(names) > 1}
     if not common:
         return None
     common[CHOSEN] = set.union(*common.values())
-    made = {which: found[which] for which in found if which in common}
+    by_rate = {which: candidates[which] for which in candidates if which in common}
     compared = {
-        which: significance.compare(each, [] if which == SEARCHED else list(made.values())).only(common[which])
-        for which, each in made.items()
+        which: significance.compare(study, [] if which == SEARCHED else list(by_rate.values())).only(common[which])
+        for which, study in by_rate.items()
     }
-    return AtRates(made, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
+    return AtRates(by_rate, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
 
 
-def levels(found: AtRates) -> pd.DataFrame:
+def conclusions_by_rate(at: AtRates) -> pd.DataFrame:
     """What would be said of the methods at each rate, from those that were run at every one; empty without three.
 
     A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer
     ones lie above it on average, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction).
     """
-    methods = found.everywhere
+    methods = at.everywhere
     newer = [name for name in methods if name not in tables.CLASSICS]
     classics = [name for name in tables.CLASSICS if name in methods]
     if not newer or not classics or len(methods) < 3:
         return pd.DataFrame()
     rows = {}
-    for which, each in found.compared.items():
-        part = each.only(methods)
+    for which, compared in at.compared.items():
+        part = compared.only(methods)
         mean = dict.fromkeys(newer, 1 / len(newer))
         gains = {base: statistics.contrast(part.runs, mean | {base: -1}, part.known) for base in classics}
         differ = int((part.pairs["holm"] < significance.ALPHA).sum())

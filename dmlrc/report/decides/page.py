@@ -24,22 +24,22 @@ RULES: Mapping[str, Mapping[str | int, str]] = {
 """The rules of `measures.recipe_rules`, as printed."""
 
 
-def drawable(found: Sequence[Part]) -> list[Part]:
+def drawable(parts: Sequence[Part]) -> list[Part]:
     """The parts of which it is known how they move methods against one another: those of more than one method."""
-    return [part for part in found if not np.isnan(part.against.value)]
+    return [part for part in parts if not np.isnan(part.against.value)]
 
 
-def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
+def part_numbers(parts: Sequence[Part]) -> pd.DataFrame:
     """A row a part, fractions, for the download."""
-    rows = [{**vars(part), **vars(part.against), "own": part.own.value} for part in found]
+    rows = [{**vars(part), **vars(part.against), "own": part.own.value} for part in parts]
     heads = {"value": "against", "low": "low", "high": "high", "how": "interval", "own": "own", "together": "together"}
     heads |= {"levels": "levels", "methods": "methods", "on": "classes", "mean": "mean"}
     return pd.DataFrame(rows).set_index("name")[list(heads)].rename(columns=heads).rename_axis("part")
 
 
-def part_cells(found: Sequence[Part]) -> pd.DataFrame:
+def part_cells(parts: Sequence[Part]) -> pd.DataFrame:
     """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
-    table = part_numbers(found)
+    table = part_numbers(parts)
     shares = table[["against", "low", "high", "own", "together"]].map(labels.one_digit)
     against, low, high, own, together = (shares[name] for name in shares)
     cells = {
@@ -55,14 +55,14 @@ def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     return pd.DataFrame(cells).rename_axis("Part")
 
 
-def recipe_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """What the training recipe makes of a ranking by each rule of who is compared, as cells: a row a rule.
 
-    found: study -> `measures.recipe_rules`. A cell: the median over all choices of the other rules, and in brackets the
-    lowest and the highest; percent of the mean MAP@R. Last, over all choices, how many clearly exceed the yardstick.
+    by_study: study -> `measures.recipe_rules`. A cell: the median over the choices of the other rules, and in brackets
+    the lowest and the highest; percent of the mean MAP@R. Last, of all choices how many clearly exceed the yardstick.
     """
-    columns = {name: {head: _span(part) for head, part in _by_rule(rules)} for name, rules in found.items()}
-    for name, rules in found.items():
+    columns = {name: {head: _span(part) for head, part in _by_rule(rules)} for name, rules in by_study.items()}
+    for name, rules in by_study.items():
         columns[name]["clearly further than its losses lie apart"] = f"{rules['clearly'].sum()} of {len(rules)} choices"
     return pd.DataFrame(columns).rename_axis("Training recipe")
 
@@ -77,45 +77,45 @@ def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 
 
 def _span(values: pd.Series) -> str:
-    low, middle, high = (labels.one_digit(each) for each in (values.min(), values.median(), values.max()))
+    low, middle, high = (labels.one_digit(value) for value in (values.min(), values.median(), values.max()))
     return middle if len(values) == 1 else f"{middle} [{low} to {high}]"
 
 
-def rate_head(found: AtRates, which: str) -> str:
+def rate_head(at: AtRates, which: str) -> str:
     """The heading of one of the rates: the rate, and how it came to be."""
-    return which if which == SEARCHED else f"{labels.rate(found.rate(which))} ({which})"
+    return which if which == SEARCHED else f"{labels.rate(at.rate(which))} ({which})"
 
 
-def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
+def rates_cells(at: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Test scores at each rate as cells and marks, a row a method; last, where rates were searched, those found."""
     parts = []
-    for which, records in found.made.items():
-        head, gap = rate_head(found, which), visible(found.compared[which])
-        scores = scored(found.scores[which], head, found.untrained, gap)
-        trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": found.untrained})
+    for which, records in at.by_rate.items():
+        head, gap = rate_head(at, which), visible(at.compared[which])
+        scores = scored(at.scores[which], head, at.untrained, gap)
+        trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": at.untrained})
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
     cells, marks = results_table(with_lift(pd.concat(parts, ignore_index=True)))
-    if SEARCHED in found.made:
-        rates = found.rates_found().map(labels.rate)
+    if SEARCHED in at.by_rate:
+        rates = at.rates_found().map(labels.rate)
         cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in (cells, marks))
 
 
-def levels_cells(found: AtRates) -> pd.DataFrame:
-    """`measures.levels` as cells, in points; without a row where that is empty."""
-    frame = measures.levels(found)
+def levels_cells(at: AtRates) -> pd.DataFrame:
+    """`measures.conclusions_by_rate` as cells, in points; without a row where that is empty."""
+    frame = measures.conclusions_by_rate(at)
     if frame.empty:
         return frame
     parts = [pd.DataFrame({"row": frame.index, "column": "worst to best", "mean": frame["spread"]})]
-    known = np.array([found.compared[which].luck != SEEDS for which in frame.index])
+    known = np.array([at.compared[which].luck != SEEDS for which in frame.index])
     for base in (name for name in tables.CLASSICS if name in frame):
-        gains = {"mean": [each.value for each in frame[base]], "half": [each.half for each in frame[base]]}
+        gains = {"mean": [gain.value for gain in frame[base]], "half": [gain.half for gain in frame[base]]}
         part = pd.DataFrame(gains | {"row": frame.index, "column": f"newer over {labels.method_label(base)}"})
         parts.append(part.assign(half=part["half"].where(known), form="+.2%"))
     differ = (frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)).where(known, "not known")
     parts.append(pd.DataFrame({"row": frame.index, "column": "pairs that differ", "text": differ}))
     cells, _ = results_table(pd.concat(parts, ignore_index=True))
-    return cells.rename(index=lambda which: rate_head(found, which)).rename_axis("Learning rate")
+    return cells.rename(index=lambda which: rate_head(at, which)).rename_axis("Learning rate")
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -152,20 +152,20 @@ def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
-    found = prose.of_each(edition, _of_study)
+    named = prose.of_each(edition, _of_study)
     table, lost = searches.search_luck(edition), searches.stuck(edition)
     for name in ("luck", "late"):
         test = statistics.rank_test(table["hyperparameters"], table[name])
-        found |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
+        named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
         by_count = table.groupby(table["hyperparameters"] > 1)[name].mean()
-        found |= {f"{name}.one": 100 * by_count.get(False, np.nan), f"{name}.more": 100 * by_count.get(True, np.nan)}
+        named |= {f"{name}.one": 100 * by_count.get(False, np.nan), f"{name}.more": 100 * by_count.get(True, np.nan)}
     at_shared, rates = (lost[lost["study"].str.endswith("/rate-searched") == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
-    found |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
-    found |= {"stuck.most": 100 * lost["short"].max(), "stuck.bound": 100 * searches.FAR}
+    named |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
+    named |= {"stuck.most": 100 * lost["short"].max(), "stuck.bound": 100 * searches.FAR}
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
-        found |= prose.span(key, [found[f"{each.meta['dataset']}.{key}"] for each in edition])
-    return found
+        named |= prose.span(key, [named[f"{study.meta['dataset']}.{key}"] for study in edition])
+    return named
 
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
@@ -181,14 +181,14 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     sweeps: those of `measures.SWEEPS` among the latter. sampler, sampler.own: percent. recipe.low, recipe.high:
     by other rules of who is compared, percent; recipe.clearly: in how many of its choices (recipe.choices).
     """
-    found = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
+    parts = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
     rules = measures.recipe_rules(records)
     named = {
-        "clearly": ", ".join(name for name, part in found.items() if part.clearly),
-        "as_much": ", ".join(sorted(name for name, part in found.items() if part.as_much)),
-        "sampler": 100 * found["sampler"].against.value,
-        "sampler.own": 100 * found["sampler"].own.value,
-        "sweeps": ", ".join(name for name in measures.SWEEPS if name in found and found[name].as_much),
+        "clearly": ", ".join(name for name, part in parts.items() if part.clearly),
+        "as_much": ", ".join(sorted(name for name, part in parts.items() if part.as_much)),
+        "sampler": 100 * parts["sampler"].against.value,
+        "sampler.own": 100 * parts["sampler"].own.value,
+        "sweeps": ", ".join(name for name in measures.SWEEPS if name in parts and parts[name].as_much),
         "recipe.clearly": int(rules["clearly"].sum()),
         "recipe.choices": len(rules),
     }
@@ -212,14 +212,14 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns that were; newer:
     the newer losses over the contrastive one, with the least that the interval allows.
     """
-    table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
-    stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
-    found = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
-    found["cut_off"] = 100 * float((stopped == "limit").mean())
+    table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
+    stopped = at.by_rate[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
+    named = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
+    named["cut_off"] = 100 * float((stopped == "limit").mean())
     for which, name in ((TOO_HIGH, "too_high"), (CHOSEN, "chosen")):
         lead = table.loc[which, tables.CLASSICS[0]]
-        found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
-    return found
+        named |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
+    return named
 
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:

@@ -20,7 +20,7 @@ FAR = 0.03
 """A search is stuck that ends this far below another one of the same loss, as a share of its score."""
 
 
-def tuning(records: StudyRecords) -> pd.DataFrame:
+def tuning_curves(records: StudyRecords) -> pd.DataFrame:
     """How good a search of so many trials is: a row a number of trials from 1, a column a method; validation MAP@R.
 
     The best trial so far of the searches as they were made, mean over the repetitions.
@@ -31,7 +31,7 @@ def tuning(records: StudyRecords) -> pd.DataFrame:
 
 
 def random_tuning(records: StudyRecords) -> pd.DataFrame:
-    """The expected best of so many random trials (Dodge et al. 2019): as `tuning`, from the random trials alone.
+    """The expected best of so many random trials (Dodge et al. 2019): as `tuning_curves`, from the random trials alone.
 
     Those are the first FIRST_RANDOM of every repetition. Validation classes.
     """
@@ -42,9 +42,9 @@ def random_tuning(records: StudyRecords) -> pd.DataFrame:
 
 def levelled(records: StudyRecords) -> pd.Series:
     """SD over the methods of the expected best of 1, 2, 5 and 10 random trials, and of whole searches ("search")."""
-    random, whole = random_tuning(records), tuning(records)
-    found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
-    return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
+    random, whole = random_tuning(records), tuning_curves(records)
+    deviations = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
+    return pd.Series(deviations | {"search": whole.iloc[-1].std(ddof=1)})
 
 
 def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -55,10 +55,10 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     after the first HALF add to the best validation MAP@R).
     """
     rows = []
-    for found in filter(None, (study for main in edition for study in (main, _later(main)))):
-        spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
-        runs = significance.of_searches(significance.scores(found)).groupby("method")
-        best = tables.best_after(found)
+    for study in filter(None, (study for main in edition for study in (main, _later(main)))):
+        spaces = {method.name: len(method.space) for method in studies.get(study.name).methods}
+        runs = significance.of_searches(significance.scores(study)).groupby("method")
+        best = tables.best_after(study)
         late = (best.max(axis=1) - best.get(HALF, np.nan)).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
@@ -78,15 +78,15 @@ def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     parts = []
     for main in edition:
         around = (main, _later(main), editions.experiment_of(main.name, "rate-searched"))
-        found = {study.name: study.trials for study in around if study is not None}
-        ends = pd.concat(found, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
+        runs = {study.name: study.trials for study in around if study is not None}
+        ends = pd.concat(runs, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
         parts.append(ends.assign(best=ends.groupby("method")["value"].transform("max")))
     table = pd.concat(parts, ignore_index=True)
     table["short"] = 1 - table["value"] / table["best"]
     return table[table["short"] > FAR].sort_values("short", ascending=False, ignore_index=True)
 
 
-def validation_and_test(records: StudyRecords) -> pd.DataFrame:
+def scores_of_searches(records: StudyRecords) -> pd.DataFrame:
     """The best trial's validation MAP@R and the reruns' concatenated test MAP@R: a row a method and repetition.
 
     Columns: validation, test; NaN where one of them is missing.
@@ -104,7 +104,7 @@ def choosing(records: StudyRecords) -> dict[str, float]:
     is found the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
     methods so scored, by the luck of search and seed; NaN for one repetition).
     """
-    both = validation_and_test(records)
+    both = scores_of_searches(records)
     means = both.groupby(level="method").mean()
     repetitions = both.index.get_level_values("repetition").nunique()
     regrets = []

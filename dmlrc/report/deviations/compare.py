@@ -68,7 +68,7 @@ class Deviations:
 
 
 @cache
-def read(paper: str) -> Deviations:
+def read_deviations(paper: str) -> Deviations:
     """The file of a paper; what it does not say of a field or a row stands in `usual.toml`."""
     own, usual = (
         tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")) for name in (paper, "usual")
@@ -77,7 +77,7 @@ def read(paper: str) -> Deviations:
     return Deviations(fields, tuple(Row(**{**usual.get(row["setting"], {}), **row}) for row in own["rows"]))
 
 
-def protocol(paper: str, records: StudyRecords) -> Protocol:
+def _protocol(paper: str, records: StudyRecords) -> Protocol:
     """The paper's protocol on the data set of these records, or on one of its own where it has none."""
     dataset = records.meta["dataset"]
     if paper == "musgrave2020":
@@ -93,8 +93,8 @@ def ledger(paper: str, by_study: ByStudy) -> pd.DataFrame:
 
     A row stands for all studies; where they differ from one another, each is named.
     """
-    ran, known = present(by_study), read(paper)
-    theirs = {name: protocol(paper, records) for name, records in ran.items()}
+    ran, known = present(by_study), read_deviations(paper)
+    theirs = {name: _protocol(paper, records) for name, records in ran.items()}
     rows = [_field(ran, theirs, name, field) for name, field in known.fields.items()]
     rows += [_row(ran, row) for row in known.rows]
     rows = [row for row in rows if row]

@@ -19,7 +19,7 @@ SQUARES = {
 """The data sets whose images are squares before this study stores them."""
 
 
-def dataset(records: StudyRecords) -> str:
+def dataset_name(records: StudyRecords) -> str:
     return labels.dataset(records)
 
 
@@ -118,7 +118,7 @@ def batches_of_the_grid(records: StudyRecords) -> str:
 
 def boundaries(records: StudyRecords) -> str:
     rate = records.meta.get("settings", {}).get("margin", {}).get(LOSS_WEIGHTS_LR)
-    protocol = common.settings(records, "margin")
+    protocol = common.protocol_of(records, "margin")
     decays = protocol["weight_decay"] if protocol["loss_weight_decay"] is None else protocol["loss_weight_decay"]
     return (
         "trained with the rest by Adam, at the rate "
@@ -132,12 +132,12 @@ def schedule(records: StudyRecords) -> str:
 
 
 def members(records: StudyRecords) -> str:
-    return f"{fehervari.setting(records, 'dreml')}, joined"
+    return f"{fehervari.trunk_and_size(records, 'dreml')}, joined"
 
 
-def class_orders(records: StudyRecords) -> str:
+def number_of_orders(records: StudyRecords) -> str:
     """How many random orders were run around the same table."""
-    return labels.counted(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
+    return labels.plural(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
 
 def resized_first(records: StudyRecords) -> str:
@@ -147,5 +147,5 @@ def resized_first(records: StudyRecords) -> str:
     return f"resized to {protocol['image_size']} x {protocol['image_size']} pixels, then cropped and resized again"
 
 
-def bins(records: StudyRecords) -> str:
+def number_of_bins(records: StudyRecords) -> str:
     return f"{BINS} on [-1, 1]"

@@ -18,7 +18,7 @@ GROUPS = {
 }
 
 
-def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
+def orders_figure(columns: Mapping[str, pd.Series]) -> Figure:
     """The order of the methods in one table after another, the first on top; the two that move most have a colour.
 
     columns: heading -> R@1 by method. Tables have different methods, so places are shares of a table's length.

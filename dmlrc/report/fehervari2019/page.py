@@ -69,11 +69,11 @@ def originals(dataset: str) -> pd.Series:
 # The tables
 
 
-def settings(by_study: ByStudy) -> pd.DataFrame:
+def original_settings(by_study: ByStudy) -> pd.DataFrame:
     """fehervari-t1, cells: what the original papers trained with, and the embedding size of our rows."""
     table = published.fehervari_settings().set_index("method")
     own = {
-        name: [common.state(records, method) or _size(common.settings(records, method)) for method in table.index]
+        name: [common.absence(records, method) or _size(common.protocol_of(records, method)) for method in table.index]
         for name, records in common.present(by_study).items()
     }
     if len(set(map(tuple, own.values()))) == 1:
@@ -85,9 +85,9 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
     return pd.DataFrame(cells).assign(**own).rename(index=fehervari_label).rename_axis("Method")
 
 
-def setting(records: StudyRecords, method: str) -> str:
+def trunk_and_size(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
-    own = common.settings(records, method)
+    own = common.protocol_of(records, method)
     return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
 
 
@@ -96,7 +96,7 @@ def _size(own: Mapping) -> str:
     return f"{members}{own['embedding_dim']}"
 
 
-def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> pd.DataFrame:
+def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> pd.DataFrame:
     """fehervari-t2 to t4: R@1 and NMI of ours, then what the original papers report, then the paper's table.
 
     metrics: those of `SHOWN` that the table has; what the papers report is R@1.
@@ -105,7 +105,9 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
     """
 
     def rows(records: StudyRecords) -> pd.DataFrame:
-        scores = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in metrics)])
+        scores = pd.concat(
+            [headline(records), *(common.empty_rows(records).assign(metric=metric) for metric in metrics)]
+        )
         scores["head"] = scores["metric"].map(common.metric_label)
         return scores[scores["metric"].isin(metrics)]
 
@@ -120,7 +122,7 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
         for metric in metrics:
             heading = f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric)
             blocks.append(common.under(theirs[theirs["metric"] == metric], *heading))
-    scores = common.compared(pd.concat(blocks), [PRETRAINED, FLOATS])
+    scores = common.with_ranks(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
     order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(scores["method"]))]
@@ -131,7 +133,7 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
 # How the tables agree
 
 
-def places(by_study: ByStudy) -> dict[str, pd.Series]:
+def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
     """R@1 by method, of every table of results by its heading, the paper's four and then ours; without slips."""
     tables = {}
     for dataset in DATASETS.values():
@@ -145,10 +147,10 @@ def places(by_study: ByStudy) -> dict[str, pd.Series]:
 def orders(by_study: ByStudy) -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
-    A row a pair of a table (`places`) and a table of the paper or "reported, <data set>", the originally reported R@1.
-    Without the methods whose embeddings are of another size, which would make the first and last places alike.
+    A row a pair of a table (`by_table`) and a table of the paper or "reported, <data set>", the originally reported
+    R@1. Without methods whose embeddings are of another size, which would make the first and last places alike.
     """
-    columns = {name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in places(by_study).items()}
+    columns = {name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in by_table(by_study).items()}
     reference = {f"{REPORTED}{dataset}": originals(dataset) for dataset in DATASETS.values()}
     reference |= {name: values for name, values in columns.items() if name not in by_study}
     pairs = [(first, second) for first in columns for second in reference if first != second]
@@ -156,7 +158,7 @@ def orders(by_study: ByStudy) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(pairs, columns=["first", "second"]), pd.DataFrame(tests)], axis=1)
 
 
-def compare_orders(frame: pd.DataFrame) -> pd.DataFrame:
+def order_correlations(frame: pd.DataFrame) -> pd.DataFrame:
     """fehervari-order: rho and the number of methods; a row a table, a column what it is compared with."""
     firsts = frame["first"].unique()
     seconds = sorted(frame["second"].unique(), key=lambda name: [-1, *firsts].index(name) if name in firsts else 0)
@@ -173,7 +175,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 
     def rows(records: StudyRecords) -> pd.DataFrame:
         frame = common.sweep(records)
-        every = pd.DataFrame({"number": frame["number"].unique()}).merge(common.trunk(records), how="cross")
+        every = pd.DataFrame({"number": frame["number"].unique()}).merge(common.trunk_row(records), how="cross")
         slopes = common.doublings(records).rename_axis("method").reset_index().assign(form="+.1%")
         scores = pd.concat([frame, every, slopes])
         return scores.sort_values("method", key=lambda methods: methods.map([*ORDER, PRETRAINED].index))
@@ -192,16 +194,16 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`, those of the paper's own tables and of the orders."""
-    judged = claims.judged(edition, "fehervari")
+    judged = claims.judge_all(edition, "fehervari")
     by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
-    named = common.numbers(edition, judged, of_study, ("pairs", "batches_gain"))
+    named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
     named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
     return named | _of_paper() | _of_orders(edition, orders(by_study))
 
 
 def _of_paper() -> dict[str, float | str]:
     """The numbers of the paper's own tables; "own_": how alike the orders of these are."""
-    printed, table = places({})["CUB200 (BN-Inception)"], published.fehervari_settings()
+    printed, table = by_table({})["CUB200 (BN-Inception)"], published.fehervari_settings()
     gained = (printed - originals("CUB200")).dropna()
     own = orders({})
     own = own["rho"][~own["second"].str.startswith(REPORTED)]
@@ -228,7 +230,7 @@ def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str
     return named | {"orders": len(ours), "sure": int(sure.sum()), "fewest": ours["n"].min(), "most": ours["n"].max()}
 
 
-def of_study(main: str) -> dict[str, float | str]:
+def _of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     suffixes = "", "/dims", "/batches-equal"
     table, dims, batches = (editions.experiment_of(main, f"fehervari2019{suffix}") for suffix in suffixes)
@@ -236,9 +238,9 @@ def of_study(main: str) -> dict[str, float | str]:
     trained = values.drop([PRETRAINED, FLOATS])
     tied = statistics.by_luck_of_seeds(trained)["among_best"]
     floats = common.sweep(dims).set_index("method")
-    floats = floats[floats["number"] == common.settings(table, "triplet_semihard")["embedding_dim"]]
-    ranks, sizes, images = common.ranks(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches)
-    [curve] = starts.around({main: dims}).values()
+    floats = floats[floats["number"] == common.protocol_of(table, "triplet_semihard")["embedding_dim"]]
+    ranks, sizes, images = (common.ranks_of(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches))
+    [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),

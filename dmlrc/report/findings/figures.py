@@ -8,13 +8,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.report import charts, labels
-from dmlrc.report.findings.page import Pair
+from dmlrc.report.findings.page import ScorePair
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED, family_legend, method_rows, method_style
 
 LOOKS = {"precision_at_1": (BLUE, "o"), "r_precision": (GREEN, "s"), "map_at_r": (RED, "D"), "jsd": ("black", "^")}
 
 
-def number_of_classes(scores: pd.DataFrame) -> Figure:
+def number_of_classes_figure(scores: pd.DataFrame) -> Figure:
     """Metrics of one embedding against how many of its classes are scored. scores: `metrics.number_of_classes`."""
     figure, axis = charts.panel(3.0, xlabel="number of classes scored", ylabel="score, %")
     for name, (colour, marker) in LOOKS.items():
@@ -27,7 +27,7 @@ def number_of_classes(scores: pd.DataFrame) -> Figure:
     return figure
 
 
-def arcface_pull(pulls: pd.DataFrame) -> Figure:
+def arcface_pull_figure(pulls: pd.DataFrame) -> Figure:
     """The pull to the own class against the cosine, with and without the clamp. pulls: `training.arcface_pull`."""
     figure, axis = charts.panel(2.8, xlabel="cosine of an image to its own class", ylabel="pull to the class")
     axis.plot(pulls.index, pulls["ours"], color=BLUE, linewidth=2, label="cosines as they are")
@@ -37,7 +37,7 @@ def arcface_pull(pulls: pd.DataFrame) -> Figure:
     return figure
 
 
-def crops(sides: Mapping[str, np.ndarray], smallest: float) -> Figure:
+def crops_figure(sides: Mapping[str, np.ndarray], smallest: float) -> Figure:
     """Histograms of the sides of random crops. sides: `training.crop_sides`; smallest: the root of the least area."""
     figure, axis = charts.panel(2.8, xlabel="side of the crop, pixels (root of its area)", ylabel="density")
     for (name, values), colour, hatch in zip(sides.items(), (BLUE, ORANGE), ("", "//"), strict=True):
@@ -48,7 +48,7 @@ def crops(sides: Mapping[str, np.ndarray], smallest: float) -> Figure:
     return figure
 
 
-def own_maximum(frame: pd.DataFrame) -> Figure:
+def own_maximum_figure(frame: pd.DataFrame) -> Figure:
     """P@1 at the checkpoint that MAP@R chose, and its own maximum, a row a method. frame: one study's rows of
     `training.own_maximum`."""
     frame = frame.sort_values("at_checkpoint", ascending=False)
@@ -64,7 +64,7 @@ def own_maximum(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def wrong_right(pairs: Sequence[Pair]) -> Figure:
+def wrong_right(pairs: Sequence[ScorePair]) -> Figure:
     """What a fault makes of a score: a row a fault, from the right score (filled) to the wrong one (hollow)."""
     figure, axis = charts.panel(0.9 + 0.33 * len(pairs), xlabel="%")
     faces = {"right": (BLUE, "as it should be"), "wrong": ("white", "as the fault has it")}

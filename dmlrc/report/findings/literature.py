@@ -12,7 +12,7 @@ from dmlrc import losses
 from dmlrc.losses.common import pair_masks
 from dmlrc.records import StudyRecords
 from dmlrc.report import published, tables
-from dmlrc.report.findings.training import change, made_batch
+from dmlrc.report.findings.training import loss_change, made_batch
 
 TWINS = ["normalized_softmax", "proxy_nca"]
 """Two rows of the results tables that are one function."""
@@ -70,7 +70,7 @@ def supcon(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
 
 
 def same_losses() -> pd.DataFrame:
-    """Losses that are older ones, on one random batch in float64, a row a pair: `change` from the first to the second.
+    """Losses that are older ones, on one random batch in float64, a row a pair: their `loss_change`.
 
     The last row is no identity: with four images a class the other positives stay in SupCon's denominator.
     """
@@ -99,7 +99,7 @@ def same_losses() -> pd.DataFrame:
         "SupCon, 2 images a class = NTXent": (lambda x: supcon(x, of_two, 0.1), lambda x: ntxent(x, of_two)),
         "SupCon, 4 images a class ≠ NTXent": (lambda x: supcon(x, of_four, 0.1), lambda x: ntxent(x, of_four)),
     }
-    return pd.DataFrame([change(*pair, embeddings) for pair in pairs.values()], index=list(pairs))
+    return pd.DataFrame([loss_change(*pair, embeddings) for pair in pairs.values()], index=list(pairs))
 
 
 def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -108,7 +108,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     gap: their difference, absolute; noise: the sum of their 95 % half widths, NaN where the table has none; range: best
     minus worst method; share: gap / range.
     """
-    frames = dict(list(published.results().groupby("dataset")))
+    frames = dict(list(published.musgrave_results().groupby("dataset")))
     frames |= {records.name: tables.accuracy(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
@@ -168,7 +168,7 @@ def claimed_and_fair_gains() -> pd.DataFrame:
 
     fair: of the newer methods, concatenated, in its Tables 3-5.
     """
-    measured = dict(list(published.results().groupby("dataset")))
+    measured = dict(list(published.musgrave_results().groupby("dataset")))
     rows = []
     for baseline in tables.CLASSICS:
         claims = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["gain"]

@@ -50,7 +50,7 @@ def hits_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bo
         yield labels[neighbours] == labels[query]
 
 
-def average_precision(hits: np.ndarray, depth: int) -> float:
+def summed_precision(hits: np.ndarray, depth: int) -> float:
     """Sum of Precision@k over the hits among the first `depth` places; not yet divided by anything."""
     hits = hits[:depth]
     return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
@@ -60,14 +60,14 @@ def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first
     """MAP@R over the rankings of `hits_by_row_order`; every class needs two images."""
     positives = np.bincount(labels)[labels] - 1
     rankings = hits_by_row_order(embeddings, labels, drop_first)
-    return float(np.mean([average_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
+    return float(np.mean([summed_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
 
 
 def map_at_c_per_query(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """mAP@C of each query as one public code counts it, (N,): the sum of precisions is divided by C, not by C - 1."""
     sizes = np.bincount(labels)[labels]
     rankings = hits_by_row_order(embeddings, labels)
-    return np.array([average_precision(hits, c) / c for hits, c in zip(rankings, sizes, strict=True)])
+    return np.array([summed_precision(hits, c) / c for hits, c in zip(rankings, sizes, strict=True)])
 
 
 def ties(classes: int = 10, images: int = 10, orders: int = 10) -> pd.DataFrame:
@@ -156,7 +156,7 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     traces = published.search_traces()
     best = traces[traces["batch_size"] == 32].groupby(["dataset", "method"])["best"].max()
-    theirs = dict(list(published.results().groupby("dataset")))
+    theirs = dict(list(published.musgrave_results().groupby("dataset")))
     pairs = {name: _side_by_side(best[name], theirs[name]) for name in published.DATASETS}
     for records in edition:
         reruns = records.runs[records.runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
@@ -169,7 +169,7 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
-    """MAP@R by method, validation and test; results: `tables.accuracy` or one data set of `published.results`."""
+    """MAP@R by method, validation and test; results: `tables.accuracy` or a table of `published.musgrave_results`."""
     test = tables.by_method(results, setting="separated")["mean"]
     return pd.concat([validation, test], axis=1, join="inner", keys=["validation", "test"])
 
@@ -226,7 +226,7 @@ def ap_from_zero(positives: int = 3) -> pd.DataFrame:
         hits = np.array(hits)
         gallery = np.arange(1.0, len(hits) + 1)[:, None]  # the query lies at 0, so these are the places
         ours = metrics.evaluate(gallery, hits, names=("map_at_r",), query=([[0.0]], [1]))
-        shifted, query = average_precision(hits, positives + 1), 1 + average_precision(hits, positives)
+        shifted, query = summed_precision(hits, positives + 1), 1 + summed_precision(hits, positives)
         rows[name] = {"from_one": ours["map_at_r"], "literal": np.nan}
         rows[name] |= {"shifted": shifted / positives, "query": query / positives}
     return pd.DataFrame.from_dict(rows, orient="index")

@@ -31,10 +31,10 @@ FORMATS = {
 """How columns are printed that are neither numbers nor texts as they are."""
 
 
-def load(studies: str, train: bool = False) -> list[StudyRecords]:
+def load_with_curves(studies: str, train: bool = False) -> list[StudyRecords]:
     """The records of these studies (names joined by commas), and of `WITH_CURVES` where they are present."""
-    edition = editions.load(studies, train)
-    beside = None if WITH_CURVES in editions.names(studies) else records.find(WITH_CURVES)
+    edition = editions.load_edition(studies, train)
+    beside = None if WITH_CURVES in editions.study_names(studies) else records.find(WITH_CURVES)
     return [*edition, beside] if beside else edition
 
 
@@ -66,14 +66,14 @@ def frame(name: str) -> pd.DataFrame:
     return SHAPES[name].make()
 
 
-def table(name: str, caption: str, edition: Sequence[StudyRecords] = (), wrap: bool = False) -> None:
+def publish_finding(name: str, caption: str, edition: Sequence[StudyRecords] = (), wrap: bool = False) -> None:
     """Publish the table of a finding under `finding-<name>`."""
     shape = SHAPES[name]
     data = shape.make(edition) if shape.of_studies else frame(name)
-    publish.table(f"finding-{name}", cells(data, shape, FORMATS.get(name, {})), caption, data=data, wrap=wrap)
+    publish.table(f"finding-{name}", _cells(data, shape, FORMATS.get(name, {})), caption, data=data, wrap=wrap)
 
 
-def cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
+def _cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     """The columns of a shape under their printed names, as text.
 
     Fractions in percent, other real numbers as `labels.number` prints them, truth values yes and no.
@@ -101,7 +101,7 @@ def cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
 # The overview
 
 
-class Finding(NamedTuple):
+class Fault(NamedTuple):
     """A way to get a wrong number; the keys are explained in findings.toml."""
 
     name: str
@@ -113,10 +113,10 @@ class Finding(NamedTuple):
     what: str = ""
 
 
-FINDINGS = tuple(Finding(**row) for row in _FILE["findings"])
+FINDINGS = tuple(Fault(**row) for row in _FILE["findings"])
 
 
-class Pair(NamedTuple):
+class ScorePair(NamedTuple):
     """A score as the fault makes it and as it should be, percent. what: of what it is the score."""
 
     what: str
@@ -124,19 +124,19 @@ class Pair(NamedTuple):
     right: float
 
 
-def pairs(n: Numbers) -> dict[str, Pair]:
+def score_pairs(n: Numbers) -> dict[str, ScorePair]:
     """The findings whose effect is two scores, the widest first; that of `own-maximum` only where a study shows it."""
     scored = {
-        finding.name: Pair(finding.what, n[finding.wrong], n[finding.right] if finding.right else 100.0)
+        finding.name: ScorePair(finding.what, n[finding.wrong], n[finding.right] if finding.right else 100.0)
         for finding in FINDINGS
         if finding.what and finding.wrong in n
     }
     return dict(sorted(scored.items(), key=lambda item: abs(item[1].wrong - item[1].right), reverse=True))
 
 
-def overview(n: Numbers) -> pd.DataFrame:
+def findings_overview(n: Numbers) -> pd.DataFrame:
     """The cells of findings-all: a row a finding, with what is right and what the fault makes of it."""
-    scored = pairs(n)
+    scored = score_pairs(n)
     rows = {}
     for finding in FINDINGS:
         if pair := scored.get(finding.name):
@@ -149,13 +149,13 @@ def overview(n: Numbers) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("what goes wrong")
 
 
-def own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The rows of `training.own_maximum` of the study that validated its reruns most often; empty without one."""
     return training.longest_curves(training.own_maximum(edition))
 
 
 @cache
-def crops() -> pd.DataFrame:
+def crop_shares() -> pd.DataFrame:
     return training.crops(training.crop_sides())
 
 
@@ -174,7 +174,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
 
 def _computed() -> dict[str, float]:
     """The numbers that are no cells of the tables."""
-    classes, crops_read, plots = 100 * metrics.number_of_classes()["map_at_r"], crops(), frame("table-against-plot")
+    classes, plots = 100 * metrics.number_of_classes()["map_at_r"], frame("table-against-plot")
     snr, smooth, twins = frame("snr-regulariser")["loss"], frame("smooth-ap")["blocks"], literature.twin_rows([])
     lost, later = training.arcface_without_gradient(), frame("recycled").groupby("baseline")["later"].max()
     return {
@@ -185,9 +185,9 @@ def _computed() -> dict[str, float]:
         "clamp.pulled": 100 * (1 - lost),
         "snr.lost": 100 * (1 - snr["weight 0"] / snr["as in the paper"]),
         "soft.guess": math.log(100),
-        "crops.below": 100 * crops_read["below_102"].iloc[1],
-        "crops.area": 100 * crops_read["area"].iloc[0],
-        "crops.area.literal": 100 * crops_read["area"].iloc[1],
+        "crops.below": 100 * crop_shares()["below_102"].iloc[1],
+        "crops.area": 100 * crop_shares()["area"].iloc[0],
+        "crops.area.literal": 100 * crop_shares()["area"].iloc[1],
         "smooth": smooth[smooth > 1e-6].iloc[0],
         "twins.gap": 100 * twins["gap"].max(),
         "twins.share": 100 * twins["share"].max(),
@@ -203,7 +203,7 @@ def _computed() -> dict[str, float]:
 
 
 def _of_runs(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    part, twins = own_maximum(edition), literature.twin_rows(edition).drop(index=list(published.DATASETS))
+    part, twins = longest_own_maximum(edition), literature.twin_rows(edition).drop(index=list(published.DATASETS))
     named = {}
     if len(twins):
         named |= {"ours.twins": 100 * twins["gap"].max(), "ours.twins.within": (twins["gap"] < twins["noise"]).all()}

@@ -53,7 +53,7 @@ def value_and_gradient(loss: Loss, embeddings: Tensor) -> tuple[float, Tensor]:
     return float(value.detach()), torch.autograd.grad(value, leaf)[0]
 
 
-def change(first: Loss, second: Loss, embeddings: Tensor) -> dict[str, float]:
+def loss_change(first: Loss, second: Loss, embeddings: Tensor) -> dict[str, float]:
     """The values of two losses; their difference over the first; the gradients' largest over the first's largest."""
     (one, before), (other, after) = (value_and_gradient(loss, embeddings) for loss in (first, second))
     gradient = float((after - before).abs().max() / before.abs().max())
@@ -93,7 +93,7 @@ def arcface_margins() -> pd.DataFrame:
     rows = {}
     for name, loss in {"ours": arcface, "every logit": arcface_shifting_every_logit}.items():
         zero, half = (lambda x, m=margin, f=loss: f(x, labels, W, m) for margin in (0.0, RADIANS))
-        rows[name] = change(zero, half, embeddings)
+        rows[name] = loss_change(zero, half, embeddings)
     table = pd.DataFrame.from_dict(rows, orient="index")[["first", "second", "gradient"]]
     return table.rename(columns={"first": "zero", "second": "half"})
 

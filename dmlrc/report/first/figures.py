@@ -32,7 +32,7 @@ def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
         axis.text(0, place - 0.1, f" {HEADS[by]}", va="center", fontsize=8.5, fontweight="bold")
         for row in leads[leads["by"] == by].itertuples():
             place += 1
-            ticks[place] = style.drawn(row.where)
+            ticks[place] = style.escape_math(row.where)
             _draw(axis, place, row)
     axis.axvline(0, color="black", linewidth=0.8, zorder=1)
     axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), ylim=(place + 0.7, -0.5))

@@ -29,9 +29,9 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     claimed = read.groupby("dataset")["gain"].agg(["mean", "size"])
     rows = [(PAPERS, name, claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
     rows += [(CHECK, name, value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
-    for each in edition:
-        if (found := lead(each, CONTRASTIVE, edition)) is not None:
-            rows.append((OURS, titles.title(each.name), found.value, found.low, found.high))
+    for study in edition:
+        if (estimate := _lead(study, CONTRASTIVE, edition)) is not None:
+            rows.append((OURS, titles.title(study.name), estimate.value, estimate.low, estimate.high))
     table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
     papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
     return table.assign(**100 * table[["value", "low", "high"]], papers=papers)
@@ -39,7 +39,7 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def published_leads(baseline: str) -> dict[str, float]:
     """The same lead in the tables of the Reality Check, over one of the two losses of 2006: data set -> a fraction."""
-    on = dict(list(published.results().groupby("dataset")))
+    on = dict(list(published.musgrave_results().groupby("dataset")))
     return {name: float(tables.improvement(on[name], baseline)["concatenated"]) for name in published.DATASETS}
 
 
@@ -49,15 +49,15 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
     rows = []
-    for each in edition:
+    for study in edition:
         for metric in ("precision_at_1", "map_at_r"):
-            compared = significance.compare(each, edition, metric)
+            compared = significance.compare(study, edition, metric)
             newer = [name for name in compared.methods if name not in tables.CLASSICS]
             for base in [name for name in tables.CLASSICS if newer and name in compared.methods]:
                 for which, measure in (("mean", gain), ("best", best_gain)):
-                    found = measure(compared, newer, base)
-                    ends = (100 * end for end in (found.value, found.low, found.high))
-                    rows.append((each.name, each.meta["dataset"], metric, base, which, *ends))
+                    estimate = measure(compared, newer, base)
+                    ends = (100 * end for end in (estimate.value, estimate.low, estimate.high))
+                    rows.append((study.name, study.meta["dataset"], metric, base, which, *ends))
     return pd.DataFrame(rows, columns=["study", "dataset", "metric", "over", "which", "value", "low", "high"])
 
 
@@ -67,9 +67,9 @@ def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str
     Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
     """
     level = 1 - (1 - statistics.LEVEL) / len(newer)
-    each = [gain(compared, [name], base, level) for name in newer]
-    value, low, high = (max(getattr(one, end) for one in each) for end in ("value", "low", "high"))
-    return statistics.Estimate(value, low, high, each[0].n, each[0].units, each[0].how)
+    gains = [gain(compared, [name], base, level) for name in newer]
+    value, low, high = (max(getattr(one, end) for one in gains) for end in ("value", "low", "high"))
+    return statistics.Estimate(value, low, high, gains[0].n, gains[0].units, gains[0].how)
 
 
 def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
@@ -77,12 +77,12 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
     cells: dict[str, dict[str, str]] = {}
     for row in frame.itertuples():
         name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
-        low, value, high = map(signed, (row.low, row.value, row.high))
+        low, value, high = map(signed_number, (row.low, row.value, row.high))
         cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value} ({low} to {high})"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
 
 
-def lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = ()) -> statistics.Estimate | None:
+def _lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = ()) -> statistics.Estimate | None:
     """The same lead in a study of ours, with its interval; None where the baseline or all newer losses lack."""
     compared = significance.compare(study, edition, "precision_at_1")
     newer = [name for name in compared.methods if name not in tables.CLASSICS]
@@ -91,38 +91,38 @@ def lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = (
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; leads in percent, scores in points."""
-    found = leads(edition)
-    values = {by: part["value"] for by, part in found.groupby("by")}
-    places = choosing.places(edition)
+    table = leads(edition)
+    values = {by: part["value"] for by, part in table.groupby("by")}
+    places = choosing.distances_behind(edition)
     named: dict[str, float | str] = {
-        "runs": float(sum(len(each.runs) for each in edition)),
+        "runs": float(sum(len(study.runs) for study in edition)),
         "never_behind_ours": ", ".join(choosing.never_behind(places, ours=True)),
     }
-    for by, each in values.items():
-        named |= prose.span(by, each) | {f"{by}.span": span(each.min(), each.max())}
-    named |= prose.span("triplet", [100 * each for each in published_leads(TRIPLET).values()])
+    for by, part in values.items():
+        named |= prose.span(by, part) | {f"{by}.span": percent_span(part.min(), part.max())}
+    named |= prose.span("triplet", [100 * value for value in published_leads(TRIPLET).values()])
     over = over_2006(edition)
     for row in over.itertuples():
         name = f"{row.dataset}.{row.metric}.{row.which}_over_{row.over}"
         named |= {name: row.value, f"{name}.low": row.low}
     means = over.query("metric == 'map_at_r' and over == @CONTRASTIVE and which == 'mean'")["value"]
-    named |= prose.span("ours.map_at_r", means) | {"ours.map_at_r.span": span(means.min(), means.max())}
+    named |= prose.span("ours.map_at_r", means) | {"ours.map_at_r.span": percent_span(means.min(), means.max())}
     named |= prose.of_each(edition, partial(_of_study, edition=edition))
     for name in ("joined", "range", "split", "tuned_away"):
         named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
     return named
 
 
-def span(low: float, high: float) -> str:
+def percent_span(low: float, high: float) -> str:
     """Two signed percentages as a sentence has them.
 
     >>> span(-1.88, 0.04)
     '−1.9 to 0.0 %'
     """
-    return f"{signed(low)} to {signed(high)} %"
+    return f"{signed_number(low)} to {signed_number(high)} %"
 
 
-def signed(value: float) -> str:
+def signed_number(value: float) -> str:
     """A number with its sign and one decimal; 0.0 has none."""
     text = f"{value:+.1f}".replace("-", "−")
     return "0.0" if text[1:] == "0.0" else text
@@ -136,7 +136,7 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
     compared = significance.compare(study, edition)
     means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")
     means = means.pivot(index="method", columns="setting", values="mean")
-    newer = after2019.against_the_fourteen(after2019.beside([study])[study.name])
+    newer = after2019.against_the_fourteen(after2019.with_later_losses([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
     levels, orders = searches.levelled(study), oi.every_order(study.name)
     orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]

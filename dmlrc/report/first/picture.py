@@ -14,14 +14,14 @@ from dmlrc.report.first import figures, page
 NAME = "claimed-and-measured"
 
 
-def drawn() -> str:
+def front_picture() -> str:
     """The picture of the published studies as SVG, dark on white."""
-    drawing = figures.claimed_and_measured(page.leads(editions.load(editions.PUBLISHED)), figures.FOUND)
+    drawing = figures.claimed_and_measured(page.leads(editions.load_edition(editions.PUBLISHED)), figures.FOUND)
     try:
-        return svg.drawn(drawing, NAME)
+        return svg.to_svg(drawing, NAME)
     finally:
         plt.close(drawing)
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(drawn(), encoding="utf-8")
+    Path(sys.argv[1]).write_text(front_picture(), encoding="utf-8")

@@ -37,22 +37,22 @@ FEW_PAIRS = 30  # fewer than a third of 91
 
 
 @dataclass(frozen=True)
-class Region:
+class Bounds:
     """Where a hypothesis wants its statistic: between low and high."""
 
     low: float = -np.inf
     high: float = np.inf
 
-    def judge(self, found: Estimate) -> str:
+    def judge(self, estimate: Estimate) -> str:
         """By where the 95 % interval lies: inside, outside, or across an end."""
-        if np.isnan(found.low) or np.isnan(found.high):
+        if np.isnan(estimate.low) or np.isnan(estimate.high):
             return NOT_TESTED
-        if self.low <= found.low and found.high <= self.high:
+        if self.low <= estimate.low and estimate.high <= self.high:
             return KEPT
-        return NOT_KEPT if found.high < self.low or found.low > self.high else OPEN
+        return NOT_KEPT if estimate.high < self.low or estimate.low > self.high else OPEN
 
 
-OF_RATIOS = {"H2": Region(high=0.5), "H9": Region(high=1)}
+OF_RATIOS = {"H2": Bounds(high=0.5), "H9": Bounds(high=1)}
 """The hypotheses on a ratio of two ranges."""
 
 
@@ -61,13 +61,13 @@ class Finding:
     """One number of a hypothesis: what it is, the estimate, the region, the verdict on it alone."""
 
     what: str
-    found: Estimate
-    region: Region
+    estimate: Estimate
+    region: Bounds
     verdict: str
 
     @classmethod
-    def by_interval(cls, what: str, found: Estimate, region: Region) -> "Finding":
-        return cls(what, found, region, region.judge(found))
+    def by_interval(cls, what: str, estimate: Estimate, region: Bounds) -> "Finding":
+        return cls(what, estimate, region, region.judge(estimate))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
 
     wanted: how many findings the hypothesis has.
     """
-    verdicts = [each.verdict for each in findings]
+    verdicts = [finding.verdict for finding in findings]
     if NOT_KEPT in verdicts:
         return NOT_KEPT
     if len(verdicts) < wanted or NOT_TESTED in verdicts:
@@ -116,7 +116,7 @@ class Counted:
         return () if self.finished >= self.wanted else (f"{self.name}: {self.finished} of {self.wanted}",)
 
 
-def counted(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
+def counted_records(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
     """The records of a study, cut down to the repetitions that all methods finished.
 
     A repetition is finished when all its reruns are, whether they ended with a number or diverged. A repetition of a
@@ -124,43 +124,43 @@ def counted(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counte
     """
     study = studies.get(name)
     chosen = list(methods) or [method.name for method in study.methods]
-    found = records.find(name)
-    whole = () if found is None else repetitions.finished(found, chosen, reruns or study.budget.reruns)
+    saved = records.find(name)
+    whole = () if saved is None else repetitions.finished(saved, chosen, reruns or study.budget.reruns)
     if not len(whole):
         return Counted(name, None, 0, study.repetitions)
     scores, trials = (
-        frame[frame["method"].isin(chosen) & frame["repetition"].isin(whole)] for frame in (found.scores, found.trials)
+        frame[frame["method"].isin(chosen) & frame["repetition"].isin(whole)] for frame in (saved.scores, saved.trials)
     )
     sizes = scores.groupby(["method", "repetition", "setting", "metric"])["value"].transform("size")
-    kept = replace(found, scores=scores[sizes > 1], trials=trials)
+    kept = replace(saved, scores=scores[sizes > 1], trials=trials)
     return Counted(name, kept, len(whole), study.repetitions)
 
 
-def recorded() -> list[str]:
+def recorded_hypotheses() -> list[str]:
     """The studies of the hypotheses of which something is recorded here."""
     names = (CUB, CARS, GROCERY, *TOO_HIGH.values(), *LAST_BLOCK.values(), *EMBEDDER.values(), EVERYTHING)
-    return [name for name in names if (found := records.find(name)) and len(found.runs)]
+    return [name for name in names if (study := records.find(name)) and len(study.runs)]
 
 
-def compare(found: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
+def comparison_of(counted: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
     """The methods of a study with the luck of search; where it has one repetition, that of the first lender that can.
 
     lenders: in the order of the preregistration, the study on the same data set first.
     """
-    for lender in [found, *lenders]:
-        edition = [each.records for each in (found, lender) if each.records is not None]
-        compared = significance.compare(found.records, edition, metric)
+    for lender in [counted, *lenders]:
+        edition = [source.records for source in (counted, lender) if source.records is not None]
+        compared = significance.compare(counted.records, edition, metric)
         if compared.luck != significance.SEEDS:
             return compared.as_preregistered()
-    return significance.compare(found.records, (), metric).as_preregistered()
+    return significance.compare(counted.records, (), metric).as_preregistered()
 
 
 def lenders(study: str) -> list[Counted]:
     """The study with repeated searches on the same data, then those of Cars crops and CUB, the more varying first."""
-    same = [counted(study)] if study in (CUB, CARS, GROCERY) else []
-    repeated = [each for each in map(counted, (CARS, CUB)) if each.finished > 1]
-    others = sorted(repeated, key=lambda each: -significance.relative_search(significance.scores(each.records)))
-    return [each for each in (*same, *others) if each.records is not None]
+    same = [counted_records(study)] if study in (CUB, CARS, GROCERY) else []
+    repeated = [counted for counted in map(counted_records, (CARS, CUB)) if counted.finished > 1]
+    others = sorted(repeated, key=lambda counted: -significance.relative_search(significance.scores(counted.records)))
+    return [counted for counted in (*same, *others) if counted.records is not None]
 
 
 # The hypotheses
@@ -168,8 +168,8 @@ def lenders(study: str) -> list[Counted]:
 
 def _published_scores() -> dict[str, pd.Series]:
     """The concatenated MAP@R of each of the Reality Check's three tables, by method."""
-    found = published.results()
-    chosen = found[(found["setting"] == significance.SETTING) & (found["metric"] == significance.METRIC)]
+    table = published.musgrave_results()
+    chosen = table[(table["setting"] == significance.SETTING) & (table["metric"] == significance.METRIC)]
     return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
 
 
@@ -180,40 +180,40 @@ def _judge(hypothesis: str, ours: Counted, findings: Sequence[Finding]) -> Judge
 
 def _lucky(ours: Counted, study: str, metric: str = significance.METRIC) -> Comparison | None:
     """The methods of a study; None where nothing is recorded, or no luck of search is known."""
-    compared = compare(ours, lenders(study), metric) if ours.records is not None else None
+    compared = comparison_of(ours, lenders(study), metric) if ours.records is not None else None
     return None if compared is None or compared.luck == significance.SEEDS else compared
 
 
 def order_is_predicted(study: str) -> Judged:
     """H1: rank correlation with the concatenated MAP@R of each of the three published tables."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     if ours.records is not None:
         scores = significance.means(ours.records)
         for name, theirs in _published_scores().items():
             both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
-            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-            what = f"rank correlation with {name}{left_out((ours,), scores.index)}"
-            findings.append(Finding.by_interval(what, found, Region(low=AGREEMENT)))
+            rho = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+            what = f"rank correlation with {name}{lacking((ours,), scores.index)}"
+            findings.append(Finding.by_interval(what, rho, Bounds(low=AGREEMENT)))
     return _judge("H1", ours, findings)
 
 
 def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]:
     """Beside H1: how the correlations move when our scores are redrawn with their standard errors."""
-    ours = counted(study)
+    ours = counted_records(study)
     if ours.records is None:
         return {}
-    told = compare(ours, lenders(study)).summary
+    summary = comparison_of(ours, lenders(study)).summary
     rng = np.random.default_rng(statistics.SEED)
-    drawn = rng.normal(told["mean"], told["error"].fillna(0), (draws, len(told)))
-    found = {}
+    drawn = rng.normal(summary["mean"], summary["error"].fillna(0), (draws, len(summary)))
+    estimates = {}
     for name, theirs in _published_scores().items():
-        values = theirs.reindex(told.index)
+        values = theirs.reindex(summary.index)
         known = values.notna().to_numpy()
         ranks = values[known].rank().to_numpy()
-        each = stats.pearsonr(stats.rankdata(drawn[:, known], axis=1), ranks[None], axis=1).statistic
-        value = float(np.corrcoef(told["mean"][known].rank(), ranks)[0, 1])
-        found[name] = statistics.percentiles(value, each, int(known.sum()), "methods", "scores redrawn")
-    return found
+        rhos = stats.pearsonr(stats.rankdata(drawn[:, known], axis=1), ranks[None], axis=1).statistic
+        value = float(np.corrcoef(summary["mean"][known].rank(), ranks)[0, 1])
+        estimates[name] = statistics.percentiles(value, rhos, int(known.sum()), "methods", "scores redrawn")
+    return estimates
 
 
 def equality(study: str) -> pd.DataFrame | None:
@@ -221,7 +221,7 @@ def equality(study: str) -> pd.DataFrame | None:
 
     None where no luck of search is known.
     """
-    compared = _lucky(counted(study), study)
+    compared = _lucky(counted_records(study), study)
     if compared is None:
         return None
     closer = statistics.pairs(compared.runs, HALF_A_POINT, compared.known)["equal"]
@@ -230,18 +230,18 @@ def equality(study: str) -> pd.DataFrame | None:
 
 def diverged(study: str) -> tuple[int, int]:
     """Beside H6: how many trials diverged, and of how many."""
-    states = counted(study).records.trials["state"]
+    states = counted_records(study).records.trials["state"]
     return int((states == "diverged").sum()), len(states)
 
 
 def rate_makes_ranking(study: str) -> Judged:
     """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
-    chosen, high = counted(study), counted(TOO_HIGH[study])
+    chosen, high = counted_records(study), counted_records(TOO_HIGH[study])
     what = "range at the chosen rate / at a rate too high"
     return _ranges("H2", study, what, chosen, high, OF_RATIOS["H2"])
 
 
-def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Region) -> Judged:
+def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Bounds) -> Judged:
     """A ratio of two ranges of scores, of the methods that both have, with the interval of `statistics.redrawn`.
 
     The variance of a score is pooled over all methods of its study. A method that one of the two lacks is named.
@@ -251,57 +251,57 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     if not here or (both := in_both(study, over, under)) is None:
         without = ("no study on this data has searched twice",) * here
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
-    what += left_out((over, under), both[0].methods)
-    groups = [(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both]
-    found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
-    finding = Finding.by_interval(what, found, region)
+    what += lacking((over, under), both[0].methods)
+    groups = [(compared.summary["mean"].to_numpy(), compared.summary["error"].to_numpy()) for compared in both]
+    ratio = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
+    finding = Finding.by_interval(what, ratio, region)
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)
 
 
-def in_both(study: str, *found: Counted) -> list[Comparison] | None:
+def in_both(study: str, *sources: Counted) -> list[Comparison] | None:
     """The methods that all of these studies have, in each of them; None where no luck of search is known."""
-    compared = [_lucky(each, study) for each in found]
-    if any(each is None for each in compared):
+    compared = [_lucky(source, study) for source in sources]
+    if any(comparison is None for comparison in compared):
         return None
-    both = set.intersection(*(set(each.methods) for each in compared))
-    return [each.only(both) for each in compared]
+    both = set.intersection(*(set(comparison.methods) for comparison in compared))
+    return [comparison.only(both) for comparison in compared]
 
 
 def pairs_of_ranges(study: str) -> dict[str, list[Comparison]]:
     """The studies over and under the line of H2 and H9, of the methods that both have; where both are there."""
     pairs = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
-    counts = {hypothesis: [counted(name) for name in names if name] for hypothesis, names in pairs.items()}
-    found = {hypothesis: in_both(study, *both) for hypothesis, both in counts.items() if len(both) == 2}
-    return {hypothesis: both for hypothesis, both in found.items() if both}
+    counts = {hypothesis: [counted_records(name) for name in names if name] for hypothesis, names in pairs.items()}
+    shared = {hypothesis: in_both(study, *both) for hypothesis, both in counts.items() if len(both) == 2}
+    return {hypothesis: both for hypothesis, both in shared.items() if both}
 
 
 def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
     """Beside H2 and H9: the scores of the ratio, a column over and one under the line, and the ranges by luck alone."""
-    told = {name: [each.summary for each in both] for name, both in pairs_of_ranges(study).items()}
+    summaries = {name: [comparison.summary for comparison in both] for name, both in pairs_of_ranges(study).items()}
     return {
         name: (
-            np.stack([each["mean"].to_numpy() for each in both], axis=1),
-            tuple(statistics.range_by_luck(each["error"]) for each in both),
+            np.stack([summary["mean"].to_numpy() for summary in both], axis=1),
+            tuple(statistics.range_by_luck(summary["error"]) for summary in both),
         )
-        for name, both in told.items()
+        for name, both in summaries.items()
     }
 
 
-def left_out(compared: Iterable[Counted], kept: Iterable[str]) -> str:
+def lacking(compared: Iterable[Counted], kept: Iterable[str]) -> str:
     """Names the methods of all these studies that their comparison lacks, behind what it is; "" if none."""
-    asked = set.intersection(*({method.name for method in studies.get(each.name).methods} for each in compared))
+    asked = set.intersection(*({method.name for method in studies.get(counted.name).methods} for counted in compared))
     names = [labels.method_label(name) for name in sorted(asked - set(kept))]
     return f", without {labels.listed(names)}" if names else ""
 
 
 def newer_gain_little(study: str) -> Judged:
     """H3: mean concatenated P@1 of the newer methods over that of contrastive, and of triplet, less 1."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     if compared := _lucky(ours, study, "precision_at_1"):
         newer = [name for name in compared.methods if name not in CLASSICS]
         for base in CLASSICS:
-            what = f"newer methods over {base}{left_out((ours,), compared.methods)}"
-            findings.append(Finding.by_interval(what, gain(compared, newer, base), Region(high=LITTLE)))
+            what = f"newer methods over {base}{lacking((ours,), compared.methods)}"
+            findings.append(Finding.by_interval(what, gain(compared, newer, base), Bounds(high=LITTLE)))
     return _judge("H3", ours, findings)
 
 
@@ -315,37 +315,37 @@ def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = L
     means = compared.summary["mean"]
     top, bottom = float(means[list(newer)].mean()), float(means[base])
     weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
-    found = statistics.contrast(compared.runs, weights, compared.known, level)
-    above = Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
+    difference = statistics.contrast(compared.runs, weights, compared.known, level)
+    above = Estimate.around(top / bottom - 1, difference.half, difference.n, difference.units, difference.how)
     return replace(above, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
 
 
 def search_outweighs_seed(study: str) -> Judged:
     """H4: the median over the methods of the ratio of search SD to seed SD."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     if ours.finished > 1:
-        told = significance.compare(ours.records).summary
-        what = "median of search SD / seed SD" + left_out((ours,), told.index)
-        found = statistics.median(told["search_to_seed"], "methods")
-        findings.append(Finding.by_interval(what, found, Region(low=2)))
+        summary = significance.compare(ours.records).summary
+        what = "median of search SD / seed SD" + lacking((ours,), summary.index)
+        ratio = statistics.median(summary["search_to_seed"], "methods")
+        findings.append(Finding.by_interval(what, ratio, Bounds(low=2)))
     return _judge("H4", ours, findings)
 
 
 def few_pairs_differ(study: str) -> Judged:
     """H5: pairs that differ by a t test with search and seed, Holm's correction. A count, judged by the region."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     if compared := _lucky(ours, study):
         count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
-        found = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
-        what = "pairs that differ" + left_out((ours,), compared.methods)
+        estimate = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
+        what = "pairs that differ" + lacking((ours,), compared.methods)
         verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
-        findings.append(Finding(what, found, Region(high=FEW_PAIRS), verdict))
+        findings.append(Finding(what, estimate, Bounds(high=FEW_PAIRS), verdict))
     return _judge("H5", ours, findings)
 
 
 def tuning_levels(study: str) -> Judged:
     """H6: SD over methods of the expected best validation MAP@R after 1 random trial / after the whole search."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     if ours.finished > 1:
         trials = ours.records.trials.dropna(subset=["value"])
         random = trials[trials["trial"] < searches.FIRST_RANDOM].groupby("method")["value"]
@@ -354,43 +354,43 @@ def tuning_levels(study: str) -> Judged:
         after_one = (random.mean().to_numpy(), random.sem().to_numpy())
         after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
         deviation = partial(np.std, axis=-1, ddof=1)
-        found = statistics.redrawn([after_one, after_all], lambda one, other: deviation(one) / deviation(other))
-        what = "SD over methods after 1 trial / after the search" + left_out((ours,), best.index)
-        findings.append(Finding.by_interval(what, found, Region(low=2)))
+        ratio = statistics.redrawn([after_one, after_all], lambda one, other: deviation(one) / deviation(other))
+        what = "SD over methods after 1 trial / after the search" + lacking((ours,), best.index)
+        findings.append(Finding.by_interval(what, ratio, Bounds(low=2)))
     return _judge("H6", ours, findings)
 
 
 def order_at_every_depth(study: str) -> Judged:
     """H7: rank correlation of eight methods' scores between depths of training."""
-    last, alone, all_trained = (counted(name) for name in (LAST_BLOCK[study], EMBEDDER[study], EVERYTHING))
+    last, alone, all_trained = (counted_records(name) for name in (LAST_BLOCK[study], EMBEDDER[study], EVERYTHING))
     pairs = {"embedder alone and last block": (alone, last)}
     pairs["last block and everything (Omniglot)"] = last, all_trained
     findings, missing, absent = [], {}, {}
     for what, pair in pairs.items():
-        whole = all(each.records is not None for each in pair)
-        (missing if whole else absent).update(dict.fromkeys(text for each in pair for text in each.missing))
+        whole = all(depth.records is not None for depth in pair)
+        (missing if whole else absent).update(dict.fromkeys(text for depth in pair for text in depth.missing))
         if whole:
-            both = pd.concat([significance.means(each.records) for each in pair], axis=1).dropna()
-            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-            what += left_out(pair, both.index)
-            findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
+            both = pd.concat([significance.means(depth.records) for depth in pair], axis=1).dropna()
+            rho = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+            what += lacking(pair, both.index)
+            findings.append(Finding.by_interval(f"rank correlation: {what}", rho, Bounds(low=0.5)))
     absent = tuple(text for text in absent if text not in missing)
     return Judged("H7", study, tuple(findings), all_of(findings, len(pairs)), tuple(missing), absent)
 
 
 def one_function_one_result(study: str) -> Judged:
     """H8: N. Softmax minus ProxyNCA; kept if the interval contains 0."""
-    ours, findings = counted(study), []
+    ours, findings = counted_records(study), []
     compared = _lucky(ours, study)
-    if compared and (found := significance.same_function(compared)):
-        verdict = KEPT if found.low <= 0 <= found.high else NOT_KEPT
-        findings.append(Finding("N. Softmax minus ProxyNCA", found, Region(0, 0), verdict))
+    if compared and (difference := significance.same_function(compared)):
+        verdict = KEPT if difference.low <= 0 <= difference.high else NOT_KEPT
+        findings.append(Finding("N. Softmax minus ProxyNCA", difference, Bounds(0, 0), verdict))
     return _judge("H8", ours, findings)
 
 
 def depth_levels(study: str) -> Judged:
     """H9: the range of eight methods' scores with the last block trained, divided by that of the embedder alone."""
-    last, alone = counted(LAST_BLOCK[study]), counted(EMBEDDER[study])
+    last, alone = counted_records(LAST_BLOCK[study]), counted_records(EMBEDDER[study])
     what = "range with the last block trained / embedder alone"
     return _ranges("H9", study, what, last, alone, OF_RATIOS["H9"])
 
@@ -418,6 +418,6 @@ HYPOTHESES = (
 )
 
 
-def judged() -> list[Judged]:
+def judged_hypotheses() -> list[Judged]:
     """Every hypothesis on every study that it is judged on."""
-    return [each.judge(study) for each in HYPOTHESES for study in each.studies]
+    return [hypothesis.judge(study) for hypothesis in HYPOTHESES for study in hypothesis.studies]

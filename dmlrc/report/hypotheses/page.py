@@ -17,8 +17,8 @@ from dmlrc.report.hypotheses.measures import (
     NOT_KEPT,
     NOT_TESTED,
     OPEN,
+    Bounds,
     Judged,
-    Region,
 )
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
@@ -41,19 +41,19 @@ STATISTICS = {
 """What is measured, in a few words."""
 
 
-def short_cells(found: Sequence[Judged]) -> pd.DataFrame:
+def short_cells(cases: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, with its verdict and its numbers on each data set."""
     rows = {}
-    for each in HYPOTHESES:
-        own = [one for one in found if one.hypothesis == each.number]
+    for hypothesis in HYPOTHESES:
+        own = [one for one in cases if one.hypothesis == hypothesis.number]
         regions = [finding.region for one in own for finding in one.findings]
-        wanted = region(each.number, regions[0]) if regions else "–"
+        wanted = f"{STATISTICS[hypothesis.number]}: {region(hypothesis.number, regions[0]) if regions else '–'}"
         short = {titles.title(one.study): _short(one) for one in own}
-        rows[f"{each.number}. {each.sentence}"] = {"Expected": f"{STATISTICS[each.number]}: {wanted}", **short}
+        rows[f"{hypothesis.number}. {hypothesis.sentence}"] = {"Expected": wanted, **short}
     return pd.DataFrame.from_dict(rows, orient="index").fillna("–").rename_axis("Prediction")
 
 
-def _short(each: Judged) -> str:
+def _short(case: Judged) -> str:
     """A verdict with the values it rests on.
 
     >>> from dmlrc.report.hypotheses.measures import Finding
@@ -61,48 +61,49 @@ def _short(each: Judged) -> str:
     >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Region(low=0.53), OPEN),), OPEN))
     'inconclusive: 0.80'
     """
-    values = ", ".join(value(each.hypothesis, finding.found).split(" [")[0] for finding in each.findings)
-    verdict = each.verdict + _so_far(each)
+    values = ", ".join(value(case.hypothesis, finding.estimate).split(" [")[0] for finding in case.findings)
+    verdict = case.verdict + _so_far(case)
     return f"{verdict}: {values}" if values else verdict
 
 
-def cells(found: Sequence[Judged]) -> pd.DataFrame:
+def hypothesis_cells(cases: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, study and number; a hypothesis without numbers has one row."""
     rows = []
-    for each in found:
-        row = {"Hypothesis": each.hypothesis, "on": titles.title(each.study)}
-        missing = "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–"
-        whole = {"verdict": each.verdict + _so_far(each), "repetitions missing": missing}
+    for case in cases:
+        row = {"Hypothesis": case.hypothesis, "on": titles.title(case.study)}
+        missing = "; ".join(map(titles.in_label, (*case.missing, *case.absent))) or "–"
+        whole = {"verdict": case.verdict + _so_far(case), "repetitions missing": missing}
         numbers = []
-        for finding in each.findings:
-            most = finding.found.attainable[1]  # on this data, where scores are near their end
+        for finding in case.findings:
+            most = finding.estimate.attainable[1]  # on this data, where scores are near their end
             possible = f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
-            texts = value(each.hypothesis, finding.found) + possible, region(each.hypothesis, finding.region)
+            texts = value(case.hypothesis, finding.estimate) + possible, region(case.hypothesis, finding.region)
             numbers.append((finding.what, *texts, finding.verdict))
         heads = ("statistic", "value", "region", "this number")
         rows += [row | dict(zip(heads, texts, strict=True)) | whole for texts in numbers or ["––––"]]
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
 
 
-def _so_far(each: Judged) -> str:
+def _so_far(case: Judged) -> str:
     """Where repetitions are missing that may still change a number."""
-    return " so far" if each.missing and each.verdict != NOT_TESTED else ""
+    return " so far" if case.missing and case.verdict != NOT_TESTED else ""
 
 
-def finding_numbers(found: Sequence[Judged]) -> pd.DataFrame:
+def finding_numbers(cases: Sequence[Judged]) -> pd.DataFrame:
     """The same as numbers, for the download."""
     rows = []
-    for each in found:
-        missing = "; ".join((*each.missing, *each.absent))
-        for one in each.findings:
-            numbers = (one.found.value, one.found.low, one.found.high, one.found.how, one.region.low, one.region.high)
-            rows.append((each.hypothesis, each.study, one.what, *numbers, one.verdict, each.verdict, missing))
+    for case in cases:
+        missing = "; ".join((*case.missing, *case.absent))
+        for one in case.findings:
+            ours = one.estimate
+            numbers = (ours.value, ours.low, ours.high, ours.how, one.region.low, one.region.high)
+            rows.append((case.hypothesis, case.study, one.what, *numbers, one.verdict, case.verdict, missing))
     columns = ["hypothesis", "study", "statistic", "value", "low", "high", "interval", "region_low", "region_high"]
     columns += ["verdict_alone", "verdict", "missing"]
     return pd.DataFrame(rows, columns=columns).set_index("hypothesis")
 
 
-def value(hypothesis: str, found: Estimate) -> str:
+def value(hypothesis: str, estimate: Estimate) -> str:
     """An estimate with its interval.
 
     >>> value("H1", Estimate(0.8, 0.4, 0.94, 12)), value("H3", Estimate(0.02, 0.01, 0.03, 3))
@@ -110,15 +111,15 @@ def value(hypothesis: str, found: Estimate) -> str:
     >>> value("H5", Estimate(12, float("nan"), float("nan"), 91))
     '12 of 91'
     """
-    if np.isnan(found.low):
-        return f"{found.value:.0f} of {found.n}"
+    if np.isnan(estimate.low):
+        return f"{estimate.value:.0f} of {estimate.n}"
     if hypothesis in POINTS:
         unit, form = POINTS[hypothesis]
-        return labels.percent(found.value, form=form, low=found.low, high=found.high, unit=unit)
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+        return labels.percent(estimate.value, form=form, low=estimate.low, high=estimate.high, unit=unit)
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def region(hypothesis: str, wanted: Region) -> str:
+def region(hypothesis: str, wanted: Bounds) -> str:
     """Where the hypothesis wants its statistic, in words.
 
     >>> region("H1", Region(low=0.53)), region("H3", Region(high=0.05)), region("H8", Region(0, 0))
@@ -137,7 +138,7 @@ def region(hypothesis: str, wanted: Region) -> str:
 
 def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
     """What the preregistration shows beside the hypotheses, which no verdict depends on: a row a number."""
-    judged_on = {each.number: each.studies for each in HYPOTHESES}
+    judged_on = {hypothesis.number: hypothesis.studies for hypothesis in HYPOTHESES}
     rows = [
         {"Hypothesis": hypothesis, "on": titles.title(name), "what": what, "value": text}
         for name in names
@@ -149,8 +150,8 @@ def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
 
 
 def _beside(study: str) -> Iterator[tuple[str, str, str]]:
-    for name, found in measures.redrawn_correlations(study).items():
-        yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", found)
+    for name, estimate in measures.redrawn_correlations(study).items():
+        yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", estimate)
     pairs = measures.equality(study)
     if pairs is None:
         return
@@ -180,22 +181,22 @@ def numbers() -> dict[str, float | str]:
     be gained at all; fractions in percent. under, luck: the range under the line of a ratio and what luck alone would
     make it, points; relative: the ratio of the ranges over their means.
     """
-    found: dict[str, float | str] = {}
-    for each in measures.judged():
-        data = studies.get(each.study).dataset
-        found |= {f"{data}.{verdict}": found.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
-        told = found.get(f"{data}.{each.verdict}")
-        found[f"{data}.{each.verdict}"] = f"{told}, {each.hypothesis}" if told else each.hypothesis
-        for first in each.findings[:1]:
-            scale, key = 100 if each.hypothesis in POINTS else 1, f"{each.hypothesis}.{data}"
-            found |= {f"{key}.{name}": scale * getattr(first.found, name) for name in ("value", "low", "high")}
-            found |= {f"{key}.most": scale * first.found.attainable[1], f"{key}.n": first.found.n}
+    named: dict[str, float | str] = {}
+    for case in measures.judged_hypotheses():
+        data = studies.get(case.study).dataset
+        named |= {f"{data}.{verdict}": named.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
+        earlier = named.get(f"{data}.{case.verdict}")
+        named[f"{data}.{case.verdict}"] = f"{earlier}, {case.hypothesis}" if earlier else case.hypothesis
+        for first in case.findings[:1]:
+            scale, key = 100 if case.hypothesis in POINTS else 1, f"{case.hypothesis}.{data}"
+            named |= {f"{key}.{name}": scale * getattr(first.estimate, name) for name in ("value", "low", "high")}
+            named |= {f"{key}.most": scale * first.estimate.attainable[1], f"{key}.n": first.estimate.n}
     for name in (CUB, CARS):
         for hypothesis, (scores, lucky) in measures.ranges(name).items():
             key, (over, under) = (
                 f"{hypothesis}.{studies.get(name).dataset}",
                 np.ptp(scores, axis=0) / scores.mean(axis=0),
             )
-            found |= {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1]}
-            found[f"{key}.relative"] = over / under
-    return found
+            named |= {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1]}
+            named[f"{key}.relative"] = over / under
+    return named

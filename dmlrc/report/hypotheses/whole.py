@@ -22,14 +22,14 @@ from dmlrc.report.hypotheses.measures import (
     LITTLE,
     NOT_TESTED,
     OF_RATIOS,
+    Bounds,
     Counted,
     Finding,
     Judged,
-    Region,
-    compare,
-    counted,
+    comparison_of,
+    counted_records,
     gain,
-    left_out,
+    lacking,
     lenders,
     pairs_of_ranges,
 )
@@ -41,7 +41,7 @@ from dmlrc.report.tables import CLASSICS
 NOT_RUN, NO_VERDICT = "not run", "no verdict"
 """Verdicts of their own: the studies are not complete; luck alone could make one of the two ranges."""
 BASE = "contrastive"
-BELOW_ONE = Region(high=1)
+BELOW_ONE = Bounds(high=1)
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
 _FOUR = (*CLASSICS, "normalized_softmax", "multi_similarity")
@@ -59,7 +59,7 @@ KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
 
 
 @dataclass(frozen=True)
-class Pair:
+class StudyPair:
     """The study with everything trained, and its twin with the embedder alone."""
 
     everything: str
@@ -68,10 +68,10 @@ class Pair:
 
 PAIRS = {
     CARS: (
-        Pair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
-        Pair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
+        StudyPair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
+        StudyPair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
     ),
-    CUB: (Pair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
+    CUB: (StudyPair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
 }
 """Each data set's pairs; it is judged on the first one that is complete."""
 
@@ -81,29 +81,29 @@ class Whole(Judged):
     """H10 or H11 on a data set; study: that of frozen features there. The first of its findings decides.
 
     on: the studies that it is judged on. without: the finding that decides, without each method in turn. beside: other
-    numbers, which have no verdict. by_luck: the studies whose range is not above luck. told: up to which true value
-    "kept", and from which "not kept", is found with a power of 80 %. methods: how many there are, each with at least so
-    many reruns.
+    numbers, which have no verdict. by_luck: the studies whose range is not above luck. limits: up to which true
+    value "kept", and from which "not kept", is found with a power of 80 %. methods: how many there are, each with at
+    least so many reruns.
     """
 
     on: tuple[str, ...] = ()
     without: Mapping[str, Finding] = field(default_factory=dict)
     beside: Mapping[str, Estimate] = field(default_factory=dict)
     by_luck: tuple[str, ...] = ()
-    told: tuple[float, float] = (np.nan, np.nan)
+    limits: tuple[float, float] = (np.nan, np.nan)
     methods: int = 0
     reruns: int = 0
 
     @property
     def turning(self) -> tuple[str, ...]:
         """The methods without which the verdict would be another."""
-        return tuple(name for name, each in self.without.items() if each.verdict != self.verdict)
+        return tuple(name for name, finding in self.without.items() if finding.verdict != self.verdict)
 
 
 absolute_range = partial(np.ptp, axis=-1)
 
 
-def relative_range(scores: np.ndarray) -> np.ndarray:
+def range_over_mean(scores: np.ndarray) -> np.ndarray:
     """The range of scores (..., M) divided by their mean.
 
     >>> float(relative_range([0.1, 0.2, 0.3]).round(6))
@@ -121,9 +121,9 @@ def complete(name: str) -> Counted | None:
     if name not in studies.known():
         return None
     for asked in ((), *((FEWER[name],) if name in FEWER else ())):
-        found = counted(name, *asked)
-        if found.records is not None and not found.missing:
-            return found
+        counted = counted_records(name, *asked)
+        if counted.records is not None and not counted.missing:
+            return counted
     return None
 
 
@@ -136,10 +136,10 @@ def pair_of(data: str) -> tuple[Counted, Counted] | None:
     return None
 
 
-def recorded() -> list[str]:
+def recorded_networks() -> list[str]:
     """The studies that are judged here."""
     pairs = filter(None, map(pair_of, PAIRS))
-    return [each.name for pair in pairs for each in pair]
+    return [study.name for pair in pairs for study in pair]
 
 
 def _not_run(hypothesis: str, data: str) -> Whole:
@@ -147,32 +147,32 @@ def _not_run(hypothesis: str, data: str) -> Whole:
     return Whole(hypothesis, data, (), NOT_RUN, absent=asked)
 
 
-def readings(found: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
+def readings(counted: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
-    alone = significance.compare(found.records, (), metric).as_preregistered()
-    return {DECIDES: compare(found, lenders(data), metric), BESIDE: alone}
+    alone = significance.compare(counted.records, (), metric).as_preregistered()
+    return {DECIDES: comparison_of(counted, lenders(data), metric), BESIDE: alone}
 
 
 # The hypotheses
 
 
-def newer_gain_little(data: str) -> Whole:
+def newer_gain_little_in_networks(data: str) -> Whole:
     """H10: mean concatenated P@1 of all losses but contrastive and triplet over that of contrastive, less 1."""
     pair = pair_of(data)
     if pair is None:
         return _not_run("H10", data)
-    everything, on = pair[0], tuple(each.name for each in pair)
+    everything, on = pair[0], tuple(study.name for study in pair)
     read = readings(everything, data, "precision_at_1")
     decides = read[DECIDES]
     newer = [name for name in decides.methods if name not in CLASSICS]
     if decides.luck == significance.SEEDS or BASE not in decides.methods or not newer:
         return Whole("H10", data, (), NOT_TESTED, on=on)
-    what = f"newer methods over contrastive{left_out((everything,), decides.methods)}"
+    what = f"newer methods over contrastive{lacking((everything,), decides.methods)}"
     findings = tuple(
-        Finding.by_interval(f"{what} ({luck})", gain(each, newer, BASE), Region(high=LITTLE))
-        for luck, each in read.items()
+        Finding.by_interval(f"{what} ({luck})", gain(compared, newer, BASE), Bounds(high=LITTLE))
+        for luck, compared in read.items()
     )
-    error = findings[0].found.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
+    error = findings[0].estimate.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
     least = power.least_effect(float(error), float(decides.known.df))
     beside = {
         f"over {base} in {metric}": gain(compared, newer, base)
@@ -180,8 +180,8 @@ def newer_gain_little(data: str) -> Whole:
         for base in CLASSICS
         if base in compared.methods and (base, metric) != (BASE, "P@1")
     }
-    told = (LITTLE - least, LITTLE + least)
-    return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, told=told, **_size(decides))
+    limits = (LITTLE - least, LITTLE + least)
+    return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, limits=limits, **_size(decides))
 
 
 def losses_matter_less(data: str) -> Whole:
@@ -189,34 +189,34 @@ def losses_matter_less(data: str) -> Whole:
     pair = pair_of(data)
     if pair is None:
         return _not_run("H11", data)
-    on = tuple(each.name for each in pair)
-    read = [readings(each, data) for each in pair]
+    on = tuple(study.name for study in pair)
+    read = [readings(study, data) for study in pair]
     common = [name for name in read[0][DECIDES].methods if name in read[1][DECIDES].methods]
-    both = {luck: [each[luck].only(common) for each in read] for luck in (DECIDES, BESIDE)}
+    both = {luck: [reading[luck].only(common) for reading in read] for luck in (DECIDES, BESIDE)}
     decides = both[DECIDES]
-    if any(each.luck == significance.SEEDS for each in decides) or len(common) < 3:
+    if any(compared.luck == significance.SEEDS for compared in decides) or len(common) < 3:
         return Whole("H11", data, (), NOT_TESTED, on=on)
-    what = f"range / mean, everything trained / embedder alone{left_out(pair, common)}"
-    lucky = tuple(name for name, each in zip(on, decides, strict=True) if by_luck(each))
-    findings = tuple(judged_ratio(f"{what} ({luck})", each, bool(lucky)) for luck, each in both.items())
+    what = f"range / mean, everything trained / embedder alone{lacking(pair, common)}"
+    lucky = tuple(name for name, compared in zip(on, decides, strict=True) if by_luck(compared))
+    findings = tuple(judged_ratio(f"{what} ({luck})", compared, bool(lucky)) for luck, compared in both.items())
     without = without_each(decides)
-    told = power.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
-    more = {"without": without, "by_luck": lucky, "told": told, **_size(*decides)}
+    limits = power.least_ratio(*map(relative_error, decides), float(range_over_mean(decides[1].summary["mean"])))
+    more = {"without": without, "by_luck": lucky, "limits": limits, **_size(*decides)}
     return Whole("H11", data, findings, findings[0].verdict, on=on, **more)
 
 
 def _size(*compared: Comparison) -> dict[str, int]:
     """How many methods are compared, and how many reruns each has at least."""
-    reruns = [each.runs.groupby("method").size() for each in compared]
-    return {"methods": len(reruns[0]), "reruns": int(min(each.min() for each in reruns))}
+    reruns = [comparison.runs.groupby("method").size() for comparison in compared]
+    return {"methods": len(reruns[0]), "reruns": int(min(sizes.min() for sizes in reruns))}
 
 
 def judged_ratio(
-    what: str, both: Sequence[Comparison], lucky: bool, region: Region = BELOW_ONE, of: Callable = relative_range
+    what: str, both: Sequence[Comparison], lucky: bool, region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> Finding:
     """The ratio of the ranges of two studies, see `ratio`; no verdict where luck alone could make one of them."""
-    found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both], of=of)
-    finding = Finding.by_interval(what, found, region)
+    estimate = ratio([(one.summary["mean"].to_numpy(), one.summary["error"].to_numpy()) for one in both], of=of)
+    finding = Finding.by_interval(what, estimate, region)
     return replace(finding, verdict=NO_VERDICT) if lucky else finding
 
 
@@ -226,30 +226,30 @@ def by_luck(compared: Comparison) -> bool:
 
 
 def without_each(
-    both: Sequence[Comparison], region: Region = BELOW_ONE, of: Callable = relative_range
+    both: Sequence[Comparison], region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> dict[str, Finding]:
     """`judged_ratio` of two studies of the same methods, without each of these in turn."""
-    found = {}
+    omitted = {}
     for name in both[0].methods:
-        left = [each.only([other for other in each.methods if other != name]) for each in both]
-        found[name] = judged_ratio(f"without {name}", left, any(map(by_luck, left)), region, of)
-    return found
+        left = [compared.only([other for other in compared.methods if other != name]) for compared in both]
+        omitted[name] = judged_ratio(f"without {name}", left, any(map(by_luck, left)), region, of)
+    return omitted
 
 
 def explored() -> list[Whole]:
     """H2 and H9 by the rule of H11: without each method in turn, no verdict where luck could make a range."""
-    found = []
+    cases = []
     for data in (CUB, CARS):
         for hypothesis, both in pairs_of_ranges(data).items():
-            lucky, region = tuple(each.study for each in both if by_luck(each)), OF_RATIOS[hypothesis]
+            lucky, region = tuple(compared.study for compared in both if by_luck(compared)), OF_RATIOS[hypothesis]
             first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, absolute_range)
             without = without_each(both, region, absolute_range)
-            found.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))
-    return found
+            cases.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))
+    return cases
 
 
 def ratio(
-    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = relative_range
+    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = range_over_mean
 ) -> Estimate:
     """The ratio of two ranges, with the interval of `statistics.redrawn`. groups: scores, standard errors."""
     return statistics.redrawn(groups, lambda one, other: of(one) / of(other), draws)
@@ -257,91 +257,91 @@ def ratio(
 
 def relative_error(compared: Comparison) -> float:
     """The standard error of a method's score, relative to the mean score."""
-    told = compared.summary
-    return float(np.sqrt((told["error"] ** 2).mean()) / told["mean"].mean())
+    summary = compared.summary
+    return float(np.sqrt((summary["error"] ** 2).mean()) / summary["mean"].mean())
 
 
-def judged() -> list[Whole]:
+def judged_networks() -> list[Whole]:
     """Both hypotheses on both data sets."""
-    return [judge(data) for judge in (newer_gain_little, losses_matter_less) for data in PAIRS]
+    return [judge(data) for judge in (newer_gain_little_in_networks, losses_matter_less) for data in PAIRS]
 
 
 # Shown
 
 
-def cells(found: Sequence[Whole]) -> pd.DataFrame:
-    """The cells of `page.cells`, with what the preregistration wants said wherever a verdict stands."""
-    whole = [each for each in found for _ in each.findings or (None,)]
+def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
+    """The cells of `page.hypothesis_cells`, with what the preregistration wants said wherever a verdict stands."""
+    whole = [case for case in cases for _ in case.findings or (None,)]
     beside = {
-        "verdict": [each.verdict + _hangs_on(each) for each in whole],
-        "luck alone could make the range of": [", ".join(map(titles.title, each.by_luck)) or "–" for each in whole],
-        "methods, reruns": [f"{each.methods}, {each.reruns}" for each in whole],
-        "found with a power of 80 %": [_power(each) for each in whole],
-        "kind": [KINDS[each.study == CUB] for each in whole],
+        "verdict": [case.verdict + _hangs_on(case) for case in whole],
+        "luck alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
+        "methods, reruns": [f"{case.methods}, {case.reruns}" for case in whole],
+        "found with a power of 80 %": [_power(case) for case in whole],
+        "kind": [KINDS[case.study == CUB] for case in whole],
     }
-    table = page.cells(found).drop(columns="repetitions missing").assign(**beside)
+    table = page.hypothesis_cells(cases).drop(columns="repetitions missing").assign(**beside)
     return table.rename(index={number: f"{number}. {claim}" for number, claim in SENTENCES.items()}, level=0)
 
 
-def _hangs_on(each: Whole) -> str:
+def _hangs_on(case: Whole) -> str:
     """The methods without which the verdict would be another, which stand with it wherever it does."""
-    if not each.turning or each.verdict == NO_VERDICT:
+    if not case.turning or case.verdict == NO_VERDICT:
         return ""
-    return f", which hangs on {labels.listed(map(labels.method_label, each.turning))}"
+    return f", which hangs on {labels.listed(map(labels.method_label, case.turning))}"
 
 
-def _power(each: Whole) -> str:
+def _power(case: Whole) -> str:
     """From which true values a verdict is found in four of five studies."""
-    percent = each.hypothesis in page.POINTS
-    ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in each.told]
+    percent = case.hypothesis in page.POINTS
+    ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in case.limits]
     return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
 
 
-def explored_cells(found: Sequence[Whole], judged_before: Sequence[Judged]) -> pd.DataFrame:
+def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> pd.DataFrame:
     """`explored` beside the preregistered verdicts."""
-    kept = {(each.hypothesis, each.study): each.verdict for each in judged_before}
+    kept = {(case.hypothesis, case.study): case.verdict for case in judged_before}
     rows = {}
-    for each in found:
-        left = [one.found.value for one in each.without.values()]
-        rows[each.hypothesis, titles.title(each.study)] = {
-            "ratio": page.value(each.hypothesis, each.findings[0].found),
+    for case in cases:
+        left = [one.estimate.value for one in case.without.values()]
+        rows[case.hypothesis, titles.title(case.study)] = {
+            "ratio": page.value(case.hypothesis, case.findings[0].estimate),
             "without one method": f"{min(left):.2f} to {max(left):.2f}",
-            "luck alone could make the range of": ", ".join(map(titles.title, each.by_luck)) or "–",
-            "preregistered verdict": kept[each.hypothesis, each.study],
-            "by the later rule": each.verdict + _hangs_on(each),
+            "luck alone could make the range of": ", ".join(map(titles.title, case.by_luck)) or "–",
+            "preregistered verdict": kept[case.hypothesis, case.study],
+            "by the later rule": case.verdict + _hangs_on(case),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Hypothesis", "on"])
 
 
-def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
+def network_beside_cells(cases: Sequence[Whole]) -> pd.DataFrame:
     """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
     rows = {}
-    for each in found:
-        key = each.hypothesis, titles.title(each.study)
-        rows |= {(*key, what): page.value(each.hypothesis, other) for what, other in each.beside.items()}
-        if each.without:
+    for case in cases:
+        key = case.hypothesis, titles.title(case.study)
+        rows |= {(*key, what): page.value(case.hypothesis, other) for what, other in case.beside.items()}
+        if case.without:
             what = "omissions of a method that would change the verdict"
-            rows[*key, what] = f"{len(each.turning)} of {len(each.without)}"
+            rows[*key, what] = f"{len(case.turning)} of {len(case.without)}"
     index = pd.MultiIndex.from_tuples(rows, names=["Hypothesis", "on", "what"])
     return pd.DataFrame({"value": list(rows.values())}, index)
 
 
-def omissions(found: Sequence[Whole]) -> pd.DataFrame:
+def omissions(cases: Sequence[Whole]) -> pd.DataFrame:
     """The number, its interval and the verdict without each method in turn, a row a data set and method."""
     rows = []
-    for each in found:
-        for name, one in each.without.items():
-            numbers = one.found.value, one.found.low, one.found.high, one.verdict
-            rows.append((each.hypothesis, each.study, labels.method_label(name), *numbers))
+    for case in cases:
+        for name, one in case.without.items():
+            numbers = one.estimate.value, one.estimate.low, one.estimate.high, one.verdict
+            rows.append((case.hypothesis, case.study, labels.method_label(name), *numbers))
     columns = ["hypothesis", "study", "without", "value", "low", "high", "verdict"]
     return pd.DataFrame(rows, columns=columns).set_index("hypothesis") if rows else pd.DataFrame()
 
 
-def omission_cells(found: Sequence[Whole]) -> pd.DataFrame:
+def omission_cells(cases: Sequence[Whole]) -> pd.DataFrame:
     """The same as printed: a row a data set and method."""
     rows = {}
-    for each in found:
-        for name, one in each.without.items():
-            ratio = page.value(each.hypothesis, one.found)
-            rows[titles.title(each.study), labels.method_label(name)] = {"ratio": ratio, "verdict": one.verdict}
+    for case in cases:
+        for name, one in case.without.items():
+            ratio = page.value(case.hypothesis, one.estimate)
+            rows[titles.title(case.study), labels.method_label(name)] = {"ratio": ratio, "verdict": one.verdict}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

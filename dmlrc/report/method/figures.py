@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 from dmlrc.methods import Method
 from dmlrc.report import charts, labels, svg
 from dmlrc.report.method.notes import SHOWN
-from dmlrc.report.style import GREY, GROUPS, RED, canvas, drawn, method_style, untrained_line
+from dmlrc.report.style import GREY, GROUPS, RED, canvas, escape_math, method_style, untrained_line
 
 
-def places(gains: pd.DataFrame, method: Method) -> Figure:
-    """What each method gains over the untrained trunk, a row a study; this one with its intervals. gains: `page.gains`.
+def gains_figure(gains: pd.DataFrame, method: Method) -> Figure:
+    """What each method gains over the untrained trunk, a row a study; this one with its intervals.
 
-    The wide interval counts search and seed, the narrow one the seeds alone.
+    gains: `page.gains_over_untrained`. The wide interval counts search and seed, the narrow one the seeds alone.
     """
     gains = gains.assign(tip=gains["method"].map(lambda name: f"{labels.method_label(name, SHOWN)}: "))
     gains["tip"] += gains["mean"].map(lambda gain: f"{100 * gain:+.2f} points")
@@ -36,10 +36,10 @@ def places(gains: pd.DataFrame, method: Method) -> Figure:
     return figure
 
 
-def trials(tried: pd.DataFrame, method: Method) -> Figure:
+def hyperparameters_figure(tried: pd.DataFrame, method: Method) -> Figure:
     """What every trial has of its study's best value, against each hyperparameter; the winners of searches are ringed.
 
-    tried: `page.trials`. A panel a hyperparameter, a mark a study; rings in the colour of the method.
+    tried: `page.finished_trials`. A panel a hyperparameter, a mark a study; rings in the colour of the method.
     """
     tried = tried.assign(share=100 * tried["value"] / tried.groupby("study")["value"].transform("max"))
     names, own = list(method.space), method_style(method.name).colour
@@ -55,7 +55,7 @@ def trials(tried: pd.DataFrame, method: Method) -> Figure:
             axis.scatter(best[name], best["share"], s=45, facecolors="none", edgecolors=ring, linewidths=1.5, zorder=3)
         if method.space[name].log:
             axis.set_xscale("log")
-        axis.set_xlabel(drawn(labels.parameter(name)))
+        axis.set_xlabel(escape_math(labels.parameter(name)))
     for axis in axes.flat[len(names) :]:
         axis.remove()
     for axis in axes[:, 0]:

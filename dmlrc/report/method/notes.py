@@ -39,7 +39,7 @@ class Note:
     losses: tuple[str, ...] = ()
 
 
-def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
+def read_notes(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
     """The tables of a TOML file of this package by their names, each a `kind` of its fields."""
     rows = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
     fields = {
@@ -49,12 +49,12 @@ def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
     return {name: kind(**row) for name, row in fields.items()}
 
 
-def page(method: str) -> str:
+def page_name(method: str) -> str:
     """The name of a method's page."""
     return f"method_{method}"
 
 
-def anchor(method: str) -> str:
+def id_prefix(method: str) -> str:
     """What a method's page, and the ids of its tables and figures, begin with."""
     return f"method-{method.replace('_', '-')}"
 
@@ -66,15 +66,15 @@ def section_anchor(section: str) -> str:
 
 def heading(method: Method) -> str:
     """The heading of a method's page, MyST, with the anchor that `LINKS` leads to."""
-    return f"({anchor(method.name)})=\n# {method.label}"
+    return f"({id_prefix(method.name)})=\n# {method.label}"
 
 
-_ALL = read("notes.toml", Note)
+_ALL = read_notes("notes.toml", Note)
 NOTES: Mapping[str, Note] = {name: note for name, note in _ALL.items() if not note.losses}
 """Of the methods of `SHOWN`, by their names."""
 OTHERS: Mapping[str, Note] = {name: note for name, note in _ALL.items() if note.losses}
 """Of the losses that other papers train with fixed settings; a note has one loss, or several of one kind."""
-LINKS: Mapping[str, str] = {method.label: f"{page(name)}.html#{anchor(name)}" for name, method in SHOWN.items()}
+LINKS: Mapping[str, str] = {method.label: f"{page_name(name)}.html#{id_prefix(name)}" for name, method in SHOWN.items()}
 """Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
 SECTIONS: Mapping[str, str] = {name: f"{OTHERS_PAGE}.html#{section_anchor(name)}" for name in OTHERS}
 """Where the sections of `OTHERS` are."""
@@ -84,7 +84,7 @@ ADDRESSES: Mapping[str, str] = {loss: SECTIONS[name] for name, note in OTHERS.it
 """As `LINKS`, by the name of a loss: to its page, or to its section on `OTHERS_PAGE`."""
 
 
-def claimed(claim: str) -> list[tuple[str, str]]:
+def losses_of_claim(claim: str) -> list[tuple[str, str]]:
     """The losses that a claim, by its id, is about: label and address from a chapter."""
     own = [(SHOWN[name].label, LINKS[SHOWN[name].label]) for name, note in NOTES.items() if claim in note.claims]
     return own + [(note.label, SECTIONS[name]) for name, note in OTHERS.items() if claim in note.claims]

@@ -60,13 +60,13 @@ ZHAI = Table("zhai2019/losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_labe
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
 
-def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
+def load_tables(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
     names, around = [study.name for study in edition], [table.experiment for table in TABLES]
     return {experiment: {name: editions.experiment_of(name, experiment) for name in names} for experiment in around}
 
 
-def rows(section: str) -> list[tuple[Table, Method]]:
+def section_rows(section: str) -> list[tuple[Table, Method]]:
     """The rows of all tables that are of a section's losses, with their tables."""
     return [(table, method) for table in TABLES for method in table.methods if method.loss in OTHERS[section].losses]
 
@@ -97,19 +97,19 @@ def row_label(table: Table, method: Method) -> str:
     return f"{table.label(method.name)} ({labels.paper(table.paper)})"
 
 
-def what(section: str) -> str:
+def loss_description(section: str) -> str:
     """Its formulas, what their letters mean and where ours differs, as MyST."""
     return noted(OTHERS[section], "Fixed")
 
 
-def source(section: str) -> str:
+def loss_source(section: str) -> str:
     """The code of its losses, each class behind those that it is made from."""
     own = [losses.REGISTRY[name] for name in OTHERS[section].losses]
     classes = [cls for cls in own for cls in reversed(cls.__mro__) if cls.__module__.startswith("dmlrc.losses")]
     return "\n\n".join(inspect.getsource(part).rstrip() for part in dict.fromkeys(classes))
 
 
-def settings(method: Method) -> str:
+def _settings(method: Method) -> str:
     """The fixed settings of a row, in words.
 
     >>> settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
@@ -122,7 +122,7 @@ def settings(method: Method) -> str:
     return ", ".join(text + "°" * (name == angle) for name, text in texts.items()) or "none"
 
 
-def systems() -> pd.DataFrame:
+def system_cells() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200, as cells; its loss leads to where it is explained.
 
     A row a paper and method; `tables.systems` has the same by the names that the code has.
@@ -131,14 +131,14 @@ def systems() -> pd.DataFrame:
     titles |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
     table = tables.systems()
     links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
-    own = [settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
+    own = [_settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
     texts = {"paper": labels.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
     cells = table.astype(object).assign(**{name: table[name].map(text) for name, text in texts.items()})
     cells = cells.assign(loss=pd.Series(links, dtype=object), settings=own)
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 
-def places(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFrame:
+def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFrame:
     """Rows of tables as cells: our R@1 with its ranks around each study, settings and batch of the paper.
 
     Last, what the untrained trunk has in each paper's pipeline. What was not run has no column.
@@ -150,15 +150,15 @@ def places(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFra
         for paper, table in tables_of.items()
         for study, records in common.present(recorded[table.experiment]).items()
     }
-    placed = {key: standing(each) for key, each in means.items()}
+    placed = {key: _standing(frame) for key, frame in means.items()}
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
-            state = common.state(records, method.name)
+            state = common.absence(records, method.name)
             score = {"text": state} if state else placed[table.paper, study].loc[method.name].to_dict()
             rows.append(row | {"column": study} | score)
         rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
-        rows.append(row | {"column": "fixed settings", "text": settings(method)})
+        rows.append(row | {"column": "fixed settings", "text": _settings(method)})
     for table in tables_of.values():
         row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
         for study, records in recorded[table.experiment].items():
@@ -178,23 +178,23 @@ def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> 
     return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 
 
-def standing(means: pd.DataFrame) -> pd.DataFrame:
+def _standing(means: pd.DataFrame) -> pd.DataFrame:
     """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method."""
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     ranks, untrained = statistics.by_luck_of_seeds(trained), means["mean"].get(PRETRAINED, np.nan)
-    places = map(partial(labels.places, between="–"), ranks["rank_low"], ranks["rank_high"])
+    places = map(partial(labels.rank_range, between="–"), ranks["rank_low"], ranks["rank_high"])
     notes = {"note": [f" ({place} of {len(trained)})" for place in places], "among_best": ranks["among_best"]}
     return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, **notes)
 
 
-def best(table: Table, records: StudyRecords) -> dict[str, float | str]:
+def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
     """The row of a table with the highest mean R@1, as printed: first, mean, tied and over_untrained; {} without any.
 
     tied: how many of its others cannot be told from it by the luck of seeds; NaN where each row was run once.
     """
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
-    trained = standing(means[means.index.isin([*names, PRETRAINED])])
+    trained = _standing(means[means.index.isin([*names, PRETRAINED])])
     if trained.empty:
         return {}
     first = trained["mean"].idxmax()
@@ -206,15 +206,15 @@ def best(table: Table, records: StudyRecords) -> dict[str, float | str]:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: the first row of each table, a study by its data set; R@1 in percent."""
-    around, named = load(edition), {}
+    around, named = load_tables(edition), {}
     for main in edition:
         for table in TABLES:
             records = around[table.experiment][main.name]
-            if lead := records and best(table, records):
+            if lead := records and best_row(table, records):
                 key = f"{main.meta['dataset']}.{table.paper}"
                 named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
                 named[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
-        named["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
-        named["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])
+        named["bits"] = float(common.protocol_of(records, "proxy_softmax")["embedding_dim"])
+        named["floats"] = float(common.protocol_of(records, "triplet_semihard")["embedding_dim"])
     return named

@@ -14,11 +14,11 @@ from dmlrc.report.method.notes import NOTES, SHOWN, Note
 from dmlrc.report.results_table import results_table
 
 MEASURED = "the Reality Check"
-"""The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
+"""The column of `claimed_scores` for what was measured; it is there where the method is in that paper's tables."""
 _GREEK = {"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "ε": r"\epsilon", "λ": r"\lambda"}
 
 
-def get(name: str) -> Method:
+def method_of_page(name: str) -> Method:
     """The method that a page is about. Raises UsageError, with the nearest name, for one that has no page."""
     if name not in SHOWN:
         raise unknown("method with a page", name, SHOWN)
@@ -30,7 +30,7 @@ def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyR
     by_title = {}
     for main in edition:
         beside = method in after2019.METHODS and method not in set(main.scores["method"])
-        records = after2019.beside([main])[main.name] if beside else main
+        records = after2019.with_later_losses([main])[main.name] if beside else main
         if method in set(records.scores["method"]):
             by_title[titles.title(main.name)] = records
     return by_title
@@ -77,7 +77,7 @@ def standings(by_title: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
     return standing
 
 
-def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def gains_over_untrained(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions.
 
     standing: `standings`.
@@ -95,7 +95,7 @@ def glance(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
 
     behind: points below the best mean of the table.
     """
-    values = trials(by_title, method).groupby("study")["value"]
+    values = finished_trials(by_title, method).groupby("study")["value"]
     rows, shares = {}, (100 * values.median() / values.max()).map("{:.0f} %".format)
     for study, frame in standings(by_title).items():
         means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
@@ -117,14 +117,14 @@ def _score(study: str, records: StudyRecords, method: str, metric: str) -> dict:
     return {"row": study, "column": labels.METRIC_LABELS[metric], **own}
 
 
-def places(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+def standing_cells(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """MAP@R and P@1 of a method in every table as cells, with the ranks that it may have, and the best."""
     rows = []
     for study, frame in standings(by_title).items():
         own, means = frame.loc[method], frame["mean"].drop(index=PRETRAINED, errors="ignore")
         score, precision = (_score(study, by_title[study], method, metric) for metric in ("map_at_r", "precision_at_1"))
         texts = {
-            "rank": f"{labels.places(own['rank_low'], own['rank_high'])} of {len(means)}",
+            "rank": f"{labels.rank_range(own['rank_low'], own['rank_high'])} of {len(means)}",
             "tied with the best": "yes" if own["tied"] else "no",
             "the best": f"{labels.percent(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
             "untrained trunk": labels.percent(score["untrained"]),
@@ -143,7 +143,7 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """
     at_rates = [editions.experiment_of(main.name, name) for main in edition for name in titles.RATES]
     rows = []
-    for records in [*filter(None, at_rates), *editions.beside(edition)]:
+    for records in [*filter(None, at_rates), *editions.published_beside(edition)]:
         if method in set(tables.accuracy(records)["method"]):
             score = _score(titles.title(records.name), records, method, "map_at_r")
             reruns = records.scores.loc[records.scores["method"] == method, "rerun"].nunique()
@@ -156,7 +156,7 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 # What its searches found
 
 
-def trials(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+def finished_trials(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """Every finished trial: study, repetition, value (validation MAP@R), best (it won its search), and its setting.
 
     A column a hyperparameter.
@@ -179,7 +179,7 @@ def start_here(tried: pd.DataFrame, method: Method) -> pd.DataFrame:
     return table.rename(index=labels.parameter).rename_axis("Hyperparameter").rename_axis(None, axis=1)
 
 
-def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
+def winner_cells(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The setting that won each search as cells, below the ranges; marked: within 2 % of an end of its range."""
     won = tried[tried["best"]]
     names = pd.Index([f"{row.study}, search {row.repetition + 1}" for row in won.itertuples()])
@@ -202,7 +202,7 @@ def _range(space: Float | Int) -> str:
 def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """What the learning rate does to the method on validation classes, as cells, a row a study whose grid has it."""
     rows = {}
-    for study, grid in rates.recorded(edition).items():
+    for study, grid in rates.recorded_grids(edition).items():
         if method in (best := rates.best_trials(grid)):
             own, scores = best[method].idxmax(), best[method]
             edge = " (end of the grid)" * (own in (min(best.index), max(best.index)))
@@ -218,11 +218,11 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 # What is claimed of it
 
 
-def claimed(method: Method) -> pd.DataFrame:
+def claimed_scores(method: Method) -> pd.DataFrame:
     """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
-    rows = after2019.claims()
+    rows = after2019.claims_with_trunks()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
-    fair = tables.by_method(published.results(), "precision_at_1")
+    fair = tables.by_method(published.musgrave_results(), "precision_at_1")
     measured = fair[fair.index == method.name].set_index("dataset")["mean"]
     cells = {"data set": own["dataset"], "claimed R@1": own["r1"].map(labels.one_digit), "trunk": own["backbone"]}
     cells["dimensions"] = own["dim"].map("{:.0f}".format)
@@ -231,7 +231,7 @@ def claimed(method: Method) -> pd.DataFrame:
     return cells if len(measured) else cells.drop(columns=MEASURED)
 
 
-def verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+def claim_verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """The claims of the five papers that are about the method, as cells and marks; None where none is."""
     about = [claim for claim in claims.CLAIMS if claim.id in NOTES[method.name].claims]
-    return claims.overview(claims.judged_claims(edition, about), about) if about else None
+    return claims.claims_overview(claims.judged_claims(edition, about), about) if about else None

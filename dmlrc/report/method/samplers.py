@@ -4,11 +4,11 @@ import inspect
 from dataclasses import dataclass
 
 from dmlrc.data import batches
-from dmlrc.report.method.notes import read
+from dmlrc.report.method.notes import read_notes
 
 
 @dataclass(frozen=True)
-class Sampler:
+class SamplerNote:
     """label: its heading. idea: what it does. source: who draws so. draws: what a batch holds. ours: where
     ours differs. All are Markdown.
 
@@ -23,21 +23,16 @@ class Sampler:
     code: tuple[str, ...]
 
 
-SAMPLERS = read("samplers.toml", Sampler)
+SAMPLERS = read_notes("samplers.toml", SamplerNote)
 """By their names in `dmlrc.data.batches.SAMPLERS`, in that order."""
 
 
-def anchor(name: str) -> str:
-    """Where the section of a sampler begins."""
-    return f"sampler-{name.replace('_', '-')}"
-
-
-def what(name: str) -> str:
+def sampler_description(name: str) -> str:
     """What a sampler draws, who draws so, and where ours differs, as MyST."""
     sampler = SAMPLERS[name]
     return f"{sampler.draws}\n\nSource: {sampler.source}.\n\n**How ours differs from it.** {sampler.ours}"
 
 
-def source(name: str) -> str:
+def sampler_source(name: str) -> str:
     """The code of a sampler, what it is made from first."""
     return "\n\n".join(inspect.getsource(getattr(batches, part)).rstrip() for part in SAMPLERS[name].code)

@@ -26,7 +26,7 @@ STRONGEST = 0.78
 """How strong the colour of the largest part of a bar is, see `_tint`."""
 
 
-def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
+def toy_spaces_figure(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
     """musgrave-f1: the spaces above, the metrics of each below. scores: `untrained.toy_scores`."""
     figure, axes = style.canvas(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
     grid = axes[1, 0].get_gridspec()
@@ -45,7 +45,7 @@ def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.D
     return figure
 
 
-def random_scores(scores: pd.DataFrame) -> Figure:
+def random_scores_figure(scores: pd.DataFrame) -> Figure:
     """musgrave-f2: metrics of random embeddings against the number of classes. scores: `untrained.random_scores`."""
     figure, axis = charts.panel(3.6, xlabel="number of classes", ylabel="score of random embeddings, %")
     shown = scores.columns.intersection(list(METRICS))
@@ -120,7 +120,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
 
 
 def trial_values(values: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> `trials`.
+    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> its trials.
 
     The methods stand in one order in all of them, that of their best trials.
     """
@@ -144,14 +144,7 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
     return figure
 
 
-def _trial(row: tuple) -> str:
-    """A trial in words: its score and its settings."""
-    values = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in row.params.items()}
-    settings = ", ".join(f"{labels.parameter(name)} {value}" for name, value in values.items())
-    return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
-
-
-def importance(shares: pd.DataFrame) -> Figure:
+def importance_figure(shares: pd.DataFrame) -> Figure:
     """Share of the trials' variance that each hyperparameter explains by itself: a bar a method, largest part first.
 
     shares: `tables.importance`. Methods stand by their largest part; a part is named where its name fits into it.
@@ -185,7 +178,7 @@ def _tint(colour: str, strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
 
 
-def results(
+def result_figures(
     panels: Mapping[str, pd.DataFrame],
     order: Sequence[str] | None = None,
     published: bool = False,
@@ -193,9 +186,9 @@ def results(
 ) -> list[Figure]:
     """musgrave-f3: MAP@R of every method, concatenated (dots) and separated (ticks), with 95 % intervals.
 
-    panels: title -> `tables.accuracy` or one data set of `published.results`. order: of the rows, the same for all;
-    default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where they
-    are known. Dashed: the trunk before any training.
+    panels: title -> `tables.accuracy` or one data set of `published.musgrave_results`. order: of the rows, the same for
+    all; default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where
+    they are known. Dashed: the trunk before any training.
     """
     order = list(order or tables.order_of_results(panels.values()))
     parts = [dict(list(panels.items())[first : first + MOST_PANELS]) for first in range(0, len(panels), MOST_PANELS)]
@@ -237,7 +230,7 @@ def _results(
     return figure
 
 
-def beside_published(points: pd.DataFrame) -> Figure:
+def beside_published_figure(points: pd.DataFrame) -> Figure:
     """Our MAP@R against the published one: a row of panels a study, a column a published table, a point a method.
 
     points: `page.beside_published`. Where the order is the same the points rise from left to right.
@@ -263,7 +256,7 @@ def beside_published(points: pd.DataFrame) -> Figure:
     return figure
 
 
-def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -> Figure:
+def baselines_figure(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -> Figure:
     """R@1 of the two classics as papers print it: a dot a paper, one above another where the number is the same.
 
     claims: `published.claims()`. measured: (data set, classic) -> concatenated P@1 of the Reality Check, dashed.
@@ -354,7 +347,7 @@ def improvements(bars: pd.DataFrame) -> list[Figure]:
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
     drawings = [_improvements(baseline, bars[bars["baseline"] == baseline]) for baseline in bars["baseline"].unique()]
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:

@@ -25,7 +25,7 @@ AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
 """A trunk that this paper spells otherwise than the rest of the book."""
 
 
-def results(
+def results_cells(
     frame: pd.DataFrame,
     dim: int = 128,
     folds: int = 4,
@@ -34,7 +34,7 @@ def results(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks (see `marks`) of a results table in the paper's layout.
 
-    frame: `accuracy` or one data set of `published.results`. dim, folds: of the protocol, for the headings.
+    frame: `accuracy` or one data set of `published.musgrave_results`. dim, folds: of the protocol, for the headings.
     state: `status`; adds rows for methods without any rerun, and where rows rest on unequal numbers of reruns a column
     that says on how many.
     Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
@@ -84,7 +84,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
 def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Concatenated MAP@R of every method in a study and in a published table: study, dataset, method, ours, theirs.
 
-    theirs: data set -> one data set of `published.results`.
+    theirs: data set -> one data set of `published.musgrave_results`.
     """
     rows = []
     for records in edition:
@@ -95,7 +95,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
     return pd.concat(rows, ignore_index=True)
 
 
-def settings(
+def protocol_cells(
     edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of every setting of the protocol: a row a setting, the paper's column, then the studies'.
@@ -105,7 +105,7 @@ def settings(
     """
     columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
     values = pd.DataFrame(columns).drop(index=["name", "paper"])
-    cells = labels.settings(values)
+    cells = labels.format_settings(values)
     defaults = {name: labels.setting(name, value) for name, value in default_settings().items()}
     cells = cells.drop(index=[name for name, text in defaults.items() if (cells.loc[name] == text).all()])
     cells.loc[cells.index.isin(CROPS), cells.loc["augmentation"] == "none"] = "–"
@@ -140,7 +140,7 @@ def _printed(table: str) -> pd.DataFrame:
     return trunks[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
 
 
-def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def random_trunk_cells(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Table 2 of the Reality Check and ours: NMI of random trunks, in percent.
 
     nmi_by_dataset: data set -> `untrained.random_trunks`.
@@ -164,7 +164,7 @@ def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     return {name: value for name, value in (tables.spread(table) | gains).items() if value == value}  # NaN is no JSON
 
 
-def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def cut_off_by_study(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`tables.cut_off`, a row a method, a column a study: those of which a method was run; the most cut off first."""
     shares = {records.name: tables.cut_off(records) for records in edition}
     table = pd.DataFrame({name: share for name, share in shares.items() if len(share)})
@@ -172,13 +172,13 @@ def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def cut_off_cells(shares: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`cut_off` as cells, and which of them are more than protocol and preregistration allow."""
+    """`cut_off_by_study` as cells, and which of them are more than protocol and preregistration allow."""
     table = shares.rename(index=labels.method_label)
     cells = table.map(lambda share: "–" if np.isnan(share) else f"{100 * share:.0f} %")
     return cells, table.gt(tables.MOST_CUT_OFF).map(lambda above: "best" if above else "")
 
 
-def cost(records: StudyRecords) -> pd.DataFrame:
+def cost_cells(records: StudyRecords) -> pd.DataFrame:
     """`tables.cost` as cells."""
     table = tables.cost(records)
     cells = pd.DataFrame({"search, minutes": (table["search_seconds"] / 60).map("{:.1f}".format)})
@@ -187,7 +187,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     return cells.rename(index=labels.method_label)
 
 
-def sensitivity(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
+def sensitivity_cells(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """`tables.sensitivity` as cells."""
     table = tables.sensitivity(records)
     cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
@@ -195,7 +195,7 @@ def sensitivity(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFra
     return cells.rename(index=lambda name: labels.method_label(name, methods))
 
 
-def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
+def best_hyperparameters_cells(records: StudyRecords) -> pd.DataFrame:
     """`tables.best_hyperparameters` as cells."""
     table = tables.best_hyperparameters(records)
     names = {"method": labels.method_label, "hyperparameter": labels.parameter}

@@ -18,12 +18,12 @@ BELOW = {
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
-    paper = dict(list(published.results().groupby("dataset")))
+    paper = dict(list(published.musgrave_results().groupby("dataset")))
     trunks = published.trunks()
     apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(["min", "max"])
     gaps = 100 * (apart["max"] - apart["min"])
     named: dict[str, float | str] = {
-        "never_behind": ", ".join(choosing.never_behind(choosing.places(edition), ours=True)),
+        "never_behind": ", ".join(choosing.never_behind(choosing.distances_behind(edition), ours=True)),
         **prose.span("trunks", gaps),
     }
     named |= prose.of_each(edition, partial(_of_study, paper=paper, edition=edition))
@@ -32,7 +32,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     return named
 
 
-def joined(frame: pd.DataFrame) -> float:
+def joining_gain(frame: pd.DataFrame) -> float:
     """What joining the models of the folds adds to MAP@R, mean over the losses, in points. frame: `tables.accuracy`."""
     rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean")
@@ -57,7 +57,7 @@ def _of_study(
         "best": deciding["mean"].idxmax(),
         "range": 100 * tables.spread(frame)["range"],
         "range.precision_at_1": 100 * tables.spread(frame, metric="precision_at_1")["range"],
-        "joined": joined(frame),
+        "joined": joining_gain(frame),
         "visible": 100 * significance.visible(compared),
         "top_five": np.nan if five is None else float(five[1] or np.inf),
         **prose.span("rho", [test["rho"] for test in tests]),

@@ -10,7 +10,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, published, statistics, tables
 from dmlrc.report.claims.named import slope_since
-from dmlrc.report.first.page import span
+from dmlrc.report.first.page import percent_span
 from dmlrc.report.statistics import Estimate
 
 CONTRASTIVE, TRIPLET = tables.CLASSICS
@@ -18,14 +18,14 @@ LIMITS = {CONTRASTIVE: 1.0, TRIPLET: 0.5}
 """By how much many claims exceed the losses of 2006, as the Reality Check says."""
 
 
-def results(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
+def results_by_table(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
     """Every table of results: the paper's by data set, then ours by study."""
-    theirs = published.results()
+    theirs = published.musgrave_results()
     tables_of_paper = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
     return tables_of_paper | {study.name: tables.accuracy(study) for study in edition}
 
 
-def headline() -> pd.DataFrame:
+def headline_claims() -> pd.DataFrame:
     """The rows of `published.claims` that a paper claims for its own method."""
     claims = published.claims()
     return claims[claims["primary"] & (claims["role"] == "proposed")]
@@ -33,12 +33,12 @@ def headline() -> pd.DataFrame:
 
 def claimed_slopes() -> dict[str, Estimate]:
     """By how much claimed P@1 rises a year: data set -> a fraction."""
-    return {name: statistics.slope(rows["year"], rows["r1"]) for name, rows in headline().groupby("dataset")}
+    return {name: statistics.slope(rows["year"], rows["r1"]) for name, rows in headline_claims().groupby("dataset")}
 
 
 def measured_slopes(edition: Sequence[StudyRecords], since: int = 0) -> dict[str, Estimate]:
-    """By how much measured P@1 rises a year over the methods since a year: table of `results` -> a fraction."""
-    return {name: slope_since(frame, since) for name, frame in results(edition).items()}
+    """How much measured P@1 rises a year over the methods since a year: table (`results_by_table`) -> a fraction."""
+    return {name: slope_since(frame, since) for name, frame in results_by_table(edition).items()}
 
 
 def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["points a year", "95 % interval", "points in the fit"])
 
 
-def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def answer_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The cells of "answer", a row a table of results.
 
     The mean lead over the two losses of 2006, the best and the worst method, and what ties with the best.
@@ -58,7 +58,7 @@ def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     trunks = {f"{name} (the paper)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
     trunks |= {study.name: study.meta["protocol"] for study in edition}
     rows = {}
-    for name, frame in results(edition).items():
+    for name, frame in results_by_table(edition).items():
         apart, untrained = tables.spread(frame), tables.mean_of(frame, PRETRAINED, "map_at_r")
         score = {end: labels.percent(apart[end]) + labels.below(apart[end], untrained) for end in ("best", "worst")}
         gains = {baseline: tables.improvement(frame, baseline)["concatenated"] for baseline in tables.CLASSICS}
@@ -86,7 +86,7 @@ def baselines() -> pd.DataFrame:
 
     Index: loss, data set. Columns, fractions: low, high (printed), separated, concatenated (measured).
     """
-    measured = published.results().set_index(["method", "dataset", "metric", "setting"])["mean"]
+    measured = published.musgrave_results().set_index(["method", "dataset", "metric", "setting"])["mean"]
     rows = {}
     for baseline in tables.CLASSICS:
         printed = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["r1_baseline"]
@@ -150,7 +150,7 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
     named, best = {}, []
     for baseline in tables.CLASSICS:
-        every = results(edition).items()
+        every = results_by_table(edition).items()
         gains = {name: 100 * tables.improvement(scores, baseline)["concatenated"] for name, scores in every}
         ours = {study.meta["dataset"]: gains.pop(study.name) for study in edition}
         for who, points in (("check", gains), ("ours", ours)):
@@ -159,4 +159,4 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for study in edition:
         means = tables.measured_by_year(tables.accuracy(study)).set_index("method")["value"]
         best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
-    return named | prose.span("best", best) | {"best.span": span(min(best), max(best))}
+    return named | prose.span("best", best) | {"best.span": percent_span(min(best), max(best))}

@@ -5,12 +5,12 @@ from tqdm import tqdm
 from dmlrc.report.neighbours import gallery, measures
 
 
-def main() -> None:
+def _main() -> None:
     galleries = gallery.grocery(), gallery.glyphs()
     for those in (bar := tqdm(galleries, desc="neighbours")):
         bar.set_postfix_str(those.dataset)
-        measures.record(those, measures.LOSSES[those.dataset], measures.EPOCHS[those.dataset])
+        measures.record_spaces(those, measures.LOSSES[those.dataset], measures.EPOCHS[those.dataset])
 
 
 if __name__ == "__main__":
-    main()
+    _main()

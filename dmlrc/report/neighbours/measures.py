@@ -1,6 +1,6 @@
 """Embeddings of a gallery before and after training, and what is nearest to what.
 
-A training takes seconds; those of the chapter are recorded (`record`), so that each book need not repeat them.
+A training takes seconds; those of the chapter are recorded (`record_spaces`), so that each book need not repeat them.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def made_with(gallery: Gallery, methods: Sequence[str], epochs: int | None = Non
     return provenance.commit() if stored is None else str(stored["commit"])
 
 
-def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:
+def record_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:
     """Embed the gallery before and after training, and write what `recorded_spaces` reads."""
     names, by_network = (UNTRAINED, *methods), spaces(gallery, methods, epochs)
     np.savez_compressed(
@@ -122,7 +122,7 @@ def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: to
 
 def _seen(name: str, embeddings: np.ndarray, gallery: Gallery, test_map_at_r: float) -> Space:
     label = "Untrained" if name == UNTRAINED else method_label(name)
-    neighbours = nearest(embeddings)
+    neighbours = nearest_by_cosine(embeddings)
     return Space(label, embeddings, neighbours, average_precision(neighbours, gallery.labels), test_map_at_r)
 
 
@@ -133,7 +133,7 @@ def _random(prepared: inputs.PreparedData) -> torch.nn.Module:
         return prepared.make_model().to(prepared.source.device)
 
 
-def nearest(embeddings: np.ndarray) -> np.ndarray:
+def nearest_by_cosine(embeddings: np.ndarray) -> np.ndarray:
     """(n, D), L2-normalised -> (n, n - 1): the others by cosine similarity, nearest first."""
     similarities = embeddings @ embeddings.T
     np.fill_diagonal(similarities, -np.inf)
@@ -161,7 +161,7 @@ def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> flo
     for _ in range(draws):
         projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))
         projected /= np.linalg.norm(projected, axis=1, keepdims=True)
-        scores.append(average_precision(nearest(projected), gallery.labels).mean())
+        scores.append(average_precision(nearest_by_cosine(projected), gallery.labels).mean())
     return float(np.mean(scores))
 
 

@@ -17,7 +17,7 @@ TARGETS = (0.0, 0.125, 0.5, 1.0)
 """The scores before training of the queries that are shown; of the letters the first three."""
 
 
-def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence[int]) -> str:
+def gallery_html(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence[int]) -> str:
     """HTML: for each query a row of its nearest images under each model, right ones and wrong ones framed apart.
 
     name: a word for the style sheet, one a page. The images are one sheet, which the page holds once.
@@ -58,7 +58,7 @@ def _tile(name: str, gallery: Gallery, place: int, kind: str) -> str:
     )
 
 
-def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
+def gallery_scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
     """MAP@R and P@1 of the gallery under each model, and MAP@R of the whole test half, as cells; first untrained."""
     columns = {
         "MAP@R, these images": [space.scores.mean() for space in spaces],

@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import charts, common, labels, style, svg, titles
-from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, histogram_statistics, histograms, means
+from dmlrc.report.oi2021 import page
+from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, form, histogram_statistics, histograms
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 PAIRS = {"positive": RED, "negative": BLUE}
@@ -21,7 +22,7 @@ LOOKS = {
 }
 
 
-def draw_orders(scores: pd.DataFrame) -> Figure:
+def random_orders_figure(scores: pd.DataFrame) -> Figure:
     """`page.orders_scores`, a panel a metric: filled the data set's own order, hollow a random; grey: the paper's."""
     figure, axes, places = _rows_of_orders(scores, ["where", "by"], METRICS)
     for axis, (metric, text) in zip(axes, METRICS.items(), strict=True):
@@ -137,7 +138,7 @@ def draw_curves(title: str, records: StudyRecords, names: Mapping[str, str]) -> 
 
     names: metric -> its title. Bands: lowest to highest seed.
     """
-    frame = means(curves(records, list(names)))
+    frame = page.seed_means(page.metric_curves(records, list(names)))
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
         for images, look in LOOKS.items():

@@ -33,9 +33,9 @@ Orders = Mapping[str, ByStudy]
 """Class order -> main study -> records, or None where nothing was run."""
 
 
-def load(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
-    """The records of both class orders around every main study; see `editions.around`."""
-    return {order: editions.around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
+def load_orders(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
+    """The records of both class orders around every main study; see `editions.records_around`."""
+    return {order: editions.records_around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
 
 
 def form(metric: str) -> str:
@@ -48,7 +48,7 @@ def form(metric: str) -> str:
 
 def final_scores(records: StudyRecords) -> pd.DataFrame:
     """Scores on the test images after training: method, rerun, metric, score; without the pretrained trunk."""
-    scores = common.seeds(records)
+    scores = common.seed_scores(records)
     return scores[(scores["setting"] == "separated") & (scores["method"] != PRETRAINED)]
 
 
@@ -62,7 +62,7 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     for order in EXPERIMENTS:
         for name, records in common.present(orders[order]).items():
             scores = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
-            text = common.state(records, oi2021.METHODS[0].name)
+            text = common.absence(records, oi2021.METHODS[0].name)
             scores = scores.rename_axis("metric").reset_index()
             frames.append(scores.assign(where=name, by="ours", order=order, text=text))
     columns = ["where", "by", "order", "metric", "mean", "ci95", "text"]
@@ -100,7 +100,7 @@ def every_order(studies: str) -> pd.DataFrame:
     "untrained", the trunk on the same test classes. half: of the 95 % interval over the reruns, 0 for the trunk.
     """
     frames = [pd.DataFrame(columns=["study", "order", "metric", "what", "score", "half"])]
-    for main in editions.names(studies):
+    for main in editions.study_names(studies):
         orders = experiments.class_orders(main)
         if len(orders) > len(EXPERIMENTS):
             for name, records in orders.items():
@@ -110,7 +110,7 @@ def every_order(studies: str) -> pd.DataFrame:
 
 
 def _both(records: StudyRecords) -> pd.DataFrame:
-    scores = common.seeds(records)
+    scores = common.seed_scores(records)
     scores = scores[(scores["setting"] == "separated") & scores["metric"].isin(METRICS)]
     what = scores["method"].eq(PRETRAINED).map({True: "untrained", False: "trained"}).rename("what")
     means = scores.groupby(["metric", what])["score"].agg(score="mean", half=statistics.half_width).reset_index()
@@ -181,7 +181,7 @@ def bins(records: StudyRecords) -> pd.DataFrame:
 # Figures 2 and 4: over the epochs
 
 
-def curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
+def metric_curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
     """Metrics after every epoch, on training and validation images: images, metric, rerun, epoch, value.
 
     images: "training" or "validation". Values that are not finite are left out; a diverged rerun has none after it.
@@ -204,15 +204,15 @@ def _steps_an_epoch(records: StudyRecords) -> float:
     return first / min(protocol["eval_every"], protocol["max_epochs"])
 
 
-def means(frame: pd.DataFrame) -> pd.DataFrame:
-    """`curves` over the seeds: images, metric, epoch, mean, low, high (of the seeds)."""
+def seed_means(frame: pd.DataFrame) -> pd.DataFrame:
+    """`metric_curves` over the seeds: images, metric, epoch, mean, low, high (of the seeds)."""
     groups = frame.groupby(["images", "metric", "epoch"], sort=True)["value"]
     return groups.agg(mean="mean", low="min", high="max").reset_index()
 
 
 def gap(records: StudyRecords, metric: str, when: str) -> Estimate:
     """A metric on the training images minus on the validation images, over the seeds. when: "first" or "last" epoch."""
-    ends = curves(records, [metric]).sort_values("epoch").groupby(["rerun", "images"])["value"].agg(when)
+    ends = metric_curves(records, [metric]).sort_values("epoch").groupby(["rerun", "images"])["value"].agg(when)
     wide = ends.unstack().reindex(columns=list(PARTS.values()))
     return statistics.mean(wide["training"] - wide["validation"], "reruns")
 
@@ -232,8 +232,8 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`; how JSD goes with MAP@R, and how far our losses spread."""
-    judged = claims.judged(edition, "oi")
-    named = common.numbers(edition, judged, of_study)
+    judged = claims.judge_all(edition, "oi")
+    named = common.numbers(edition, judged, _of_study)
     for study in edition:
         together = judged[study.name]["oi-jsd-like-map"].estimate
         best = tables.by_method(tables.accuracy(study))["mean"].drop(PRETRAINED, errors="ignore")
@@ -242,7 +242,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     return named
 
 
-def of_study(main: str) -> dict[str, float]:
+def _of_study(main: str) -> dict[str, float]:
     """What the class order changes around one study.
 
     gain: of the random orders on average, with the interval in which a further one lies; untrained: of the trunk;

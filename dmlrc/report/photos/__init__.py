@@ -8,7 +8,7 @@ from dmlrc.protocol import Study
 from dmlrc.report.photos import answer, neighbours, page
 
 
-def write(study: Study) -> Path:
+def write_page(study: Study) -> Path:
     """Write the page of a study that was run, beside its records, and return it.
 
     The chosen loss is trained once more, for its neighbours: it gives the model of a rerun again, the first that ended.
@@ -16,11 +16,11 @@ def write(study: Study) -> Path:
     Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
     """
     recorded = records.load(study.name)
-    best = answer.best(recorded)
+    best = answer.chosen_loss(recorded)
     images = load_images(study.dataset, study.effective_protocol)
-    rerun = plan.rerun(study, study.method(best), answer.rerun(recorded, best))
+    rerun = plan.rerun(study, study.method(best), answer.first_rerun(recorded, best))
     places, embeddings = unit.embeddings_of(rerun)
     target = paths.runs() / study.name / "photos.html"
-    text = page.page(recorded, images, neighbours.search(places, images.labels[places], embeddings))
+    text = page.render_page(recorded, images, neighbours.nearest_photos(places, images.labels[places], embeddings))
     target.write_text(text, encoding="utf-8")
     return target

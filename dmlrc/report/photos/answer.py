@@ -7,12 +7,12 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
 
 
-def best(records: StudyRecords) -> str:
-    """The first of `order`."""
-    return order(records)[0]
+def chosen_loss(records: StudyRecords) -> str:
+    """The first of `losses_by_validation`."""
+    return losses_by_validation(records)[0]
 
 
-def order(records: StudyRecords) -> list[str]:
+def losses_by_validation(records: StudyRecords) -> list[str]:
     """The methods by their best trials on the validation classes, of those with a result on the test classes.
 
     The test classes choose nothing: of 14 losses that are alike the highest there would be the luckiest. Raises
@@ -26,7 +26,7 @@ def order(records: StudyRecords) -> list[str]:
     return of_searches.groupby("method").mean().sort_values(ascending=False, kind="stable").index.tolist()
 
 
-def rerun(records: StudyRecords, method: str) -> pd.Series:
+def first_rerun(records: StudyRecords, method: str) -> pd.Series:
     """The first rerun of a method that came to its end, a row of `records.reruns`; its params are the best trial's."""
     reruns = records.reruns[(records.reruns["method"] == method) & (records.reruns["state"] == "complete")]
     return reruns.sort_values(["repetition", "rerun"]).iloc[0]
@@ -35,7 +35,7 @@ def rerun(records: StudyRecords, method: str) -> pd.Series:
 def sentences(records: StudyRecords) -> list[str]:
     """Which loss, how sure that is, and what training gains over the trunk as it is."""
     map_at_r, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
-    first = best(records)
+    first = chosen_loss(records)
     scores = [labels.score(*frame.loc[first, ["mean", "ci95"]]) for frame in (precision, map_at_r)]
     trained = map_at_r.drop(PRETRAINED, errors="ignore")
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
@@ -66,7 +66,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     else:
         sure = "No other loss may be the best instead."
     if records.searches < 2:
-        trials, reruns = (labels.counted(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
+        trials, reruns = (labels.plural(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
         sure += (
             f" Each loss was searched once, with {trials} and {reruns}: another search may change the "
             f"order{'' if unknown.all() else ', which the intervals do not count'}."

@@ -28,7 +28,7 @@ class Found:
     similarities: np.ndarray
 
 
-def search(images: np.ndarray, labels: np.ndarray, embeddings: torch.Tensor, k: int = SHOWN) -> Found:
+def nearest_photos(images: np.ndarray, labels: np.ndarray, embeddings: torch.Tensor, k: int = SHOWN) -> Found:
     """The k nearest of every test photo. images, labels: (N,). embeddings: (N, D) float32, L2-normalised."""
     k = min(k, len(labels) - 1)
     own = torch.arange(len(labels), device=embeddings.device)

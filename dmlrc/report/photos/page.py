@@ -32,17 +32,17 @@ img { width: 108px; height: 108px; border: 4px solid #999; }
 """
 
 
-def page(records: StudyRecords, images: ImageSet, results: Found) -> str:
+def render_page(records: StudyRecords, images: ImageSet, results: Found) -> str:
     """The HTML of the page. images: the data set of the study. results: the neighbours by the loss it chooses."""
-    name, best = data.folder_name(images.name), answer.best(records)
-    settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.rerun(records, best)["params"].items())
+    name, best = data.folder_name(images.name), answer.chosen_loss(records)
+    settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.first_rerun(records, best)["params"].items())
     rows, legend = ranking.ranked(records)
     parts = [
         f"<h1>Which loss for {escape(name)}?</h1>",
         *_paragraphs(answer.sentences(records)),
         f"<p>Its setting: {escape(settings)}.</p>",
         "<h2>All losses</h2>",
-        _table(_in_order(rows, answer.order(records))),
+        _table(_in_order(rows, answer.losses_by_validation(records))),
         *_paragraphs(["Order: by the best trials on the validation classes, which choose.", *legend]),
         "<h2>What is found</h2>",
         "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it, by "
@@ -66,7 +66,7 @@ def page(records: StudyRecords, images: ImageSet, results: Found) -> str:
 
 
 def _commands(records: StudyRecords, method: str) -> str:
-    rerun = answer.rerun(records, method)
+    rerun = answer.first_rerun(records, method)
     model = model_path({"method": method, "kind": "rerun", **rerun, "number": rerun["rerun"]}, records.name)
     return (
         f"dmlrc study run {records.name} --method {method} --save-models\n"

@@ -107,7 +107,7 @@ def _blank(axis: Axes, text: str) -> None:
 def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss at one value."""
     drawings, factors = [], list(FACTORS)
-    for name, part in page.effects(sweeps).groupby("study", sort=False):
+    for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
         figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
@@ -117,11 +117,11 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
         between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
         charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
         drawings.append(figure)
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
-    """The dots and diamonds of a study. frame: its rows of `effects`."""
+    """The dots and diamonds of a study. frame: its rows of `factor_effects`."""
     factors = list(FACTORS)
     for row in frame.itertuples():
         at, colour = (100 * row.effect, factors.index(row.factor) + 0.12), style.method_style(row.row).colour
@@ -150,7 +150,7 @@ def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
         axis.set_yticks(range(len(names)), SAMPLERS.values())
         axis.set(xlabel="share of the best sampler, %", ylabel="")
         drawings.append(figure)
-    return style.share(drawings, "x")
+    return style.share_axes(drawings, "x")
 
 
 @charts.a_study
@@ -171,7 +171,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
     frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
     for axis, (prop, text) in zip(axes.flat, SYMBOLS.items(), strict=True):
-        inside, regularised = page.counted(frame, prop), frame[frame["group"] == "regularised"]
+        inside, regularised = page.counted_rows(frame, prop), frame[frame["group"] == "regularised"]
         aside = frame.drop(index=[*inside.index, *regularised.index])
         for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
             scores = 100 * part[R1]
@@ -180,7 +180,7 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
         if prop in page.SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
             pad = 0.1 * (unit.max() - unit.min()) or 0.1
             axis.set_xlim(unit.min() - pad, unit.max() + pad)  # else those of another scale press all others together
-        test = page.correlation(frame, prop)
+        test = page.correlate(frame, prop)
         axis.set_title("too few" if np.isnan(test.low) else f"r = {page.interval(test)}, n = {test.n}", fontsize=8)
         axis.set_xlabel(text)
     for axis in axes[:, 0]:

@@ -66,7 +66,7 @@ def roth_label(method: str) -> str:
 
 def moments(records: StudyRecords, metrics: Collection[str] = TABLE, setting: str = "separated") -> pd.DataFrame:
     """Metrics of every method over the seeds: method, metric, mean, std, ci95, n; std, ci95 NaN for one seed."""
-    frame = common.seeds(records, setting=setting)
+    frame = common.seed_scores(records, setting=setting)
     groups = frame[frame["metric"].isin(metrics)].groupby(["method", "metric"], sort=False)["score"]
     return of_groups(groups).assign(std=groups.std()).reset_index()
 
@@ -93,9 +93,9 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
     """
     rows = frame[frame["metric"] == metric].reset_index()
     ours = rows["source"].isin(list(by_study))
-    rows = pd.concat([rows[ours], common.ours(by_study, common.lost), rows[~ours]])
+    rows = pd.concat([rows[ours], common.ours(by_study, common.empty_rows), rows[~ours]])
     rows = rows.assign(column=rows["source"], block=rows["method"].isin(list(REGULARISED)))
-    compared = common.compared(rows)
+    compared = common.with_ranks(rows)
     compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
     row = common.in_order(compared["method"], [PRETRAINED, *METHODS], roth_label)
     return with_lift(compared.assign(row=row, half=compared["std"], form=".2%"))
@@ -119,9 +119,9 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
 # Table 1
 
 
-def trunks(records: StudyRecords) -> pd.DataFrame:
+def _trunks(records: StudyRecords) -> pd.DataFrame:
     """R@1 of trunks before any training of ours: kind (of `KINDS`), trunk, mean, half (of a deviation over seeds)."""
-    frame = common.seeds(records, R1, "separated")
+    frame = common.seed_scores(records, R1, "separated")
     frame = frame[frame["method"] != PRETRAINED].rename(columns={"value": "kind", "row": "trunk"})
     means = frame.groupby(["kind", "trunk"])["score"].agg(mean="mean", half="std").reset_index()
     return means.assign(half=means["half"].mask(means["kind"] == "imagenet"))  # features as they are have no seed
@@ -132,7 +132,7 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     theirs = published.roth_trunks().replace({"network": {"Inception-BN": "BN-Inception"}})
     theirs = theirs.rename(columns={"network": "trunk", "value": "mean"}).assign(kind="projection")
     theirs["column"] = "the paper, " + theirs["dataset"]
-    scores = pd.concat([common.ours(by_study, trunks), theirs])
+    scores = pd.concat([common.ours(by_study, _trunks), theirs])
     scores = scores.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable")
     rows = scores["trunk"].replace(labels.TRUNK_LABELS) + ", " + scores["kind"].map(KINDS)
     return scores.assign(row=rows, form=".2%")
@@ -184,7 +184,7 @@ def decay(records: StudyRecords) -> pd.DataFrame:
 
 def swept(records: StudyRecords) -> pd.Series:
     """The mean over the seeds of every score that Figs. 2 and 3 count, by row (loss), value and metric."""
-    frame = common.seeds(records, setting="separated")
+    frame = common.seed_scores(records, setting="separated")
     frame = frame[frame["metric"].isin(METRICS) & (frame["value"] != "")]
     return frame.groupby(["row", "value", "metric"], sort=False)["score"].mean()
 
@@ -206,10 +206,10 @@ def value_label(value: str, factor: str) -> str:
     """A value of a sweep as printed: without what it is a value of, a trunk by its name."""
     if factor == "decays":
         return labels.number(float(value.removeprefix(FACTORS[factor][0])))
-    return titles.trunk(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
+    return titles.trunk_title(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
 
 
-def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
+def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """How much each factor of Fig. 2 is worth: study, factor, row (loss), effect (fraction), best (value).
 
     sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
@@ -224,14 +224,14 @@ def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
 
 
 def loss_spread(records: StudyRecords) -> pd.Series:
-    """How far the best loss is above the worst at each value of a sweep, on the scale of `effects`."""
+    """How far the best loss is above the worst at each value of a sweep, on the scale of `factor_effects`."""
     means = swept(records).unstack("row")
     shares = 1 - means.min(axis=1) / means.max(axis=1)
     return shares[means.notna().sum(axis=1) > 1].groupby("value").mean()
 
 
 def compare_effects(frame: pd.DataFrame) -> pd.DataFrame:
-    """roth-f2-effects: of `effects` the mean over the losses, lowest and highest, and which value is best how often."""
+    """roth-f2-effects: of the effects the mean over the losses, lowest, highest, and which value is best how often."""
     names = {factor: text for factor, (_, text) in FACTORS.items()} | {"batches": "images in a batch, equal steps"}
     rows = []
     for (factor, name), part in frame.groupby(["factor", "study"], sort=False):
@@ -266,7 +266,7 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
 
     A training that several experiments share has the same scores in each and counts once. NaN for fewer than 3 runs.
     """
-    frames = [common.seeds(records, setting="separated").assign(study=records.name) for records in experiments]
+    frames = [common.seed_scores(records, setting="separated").assign(study=records.name) for records in experiments]
     frame = pd.concat(frames)
     frame = frame[(frame["method"] != PRETRAINED) & frame["metric"].isin(ALL_METRICS)]
     wide = frame.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
@@ -289,8 +289,8 @@ def structure(records: StudyRecords) -> pd.DataFrame:
     Columns: precision_at_1, those of `STRUCTURE`, group ("plain", "regularised"), unit (whether its embeddings are
     L2-normalised).
     """
-    train = common.seeds(records, setting="train")
-    frame = pd.concat([common.seeds(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
+    train = common.seed_scores(records, setting="train")
+    frame = pd.concat([common.seed_scores(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
     wide = frame.pivot_table(index="method", columns="metric", values="score")
     wide = wide.reindex(index=[name for name in METHODS if name in wide.index], columns=[R1, *STRUCTURE])
     return wide.assign(
@@ -299,22 +299,22 @@ def structure(records: StudyRecords) -> pd.DataFrame:
     )
 
 
-def counted(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def counted_rows(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of `structure` that a correlation counts: not regularised, and in a common unit where it matters."""
     kept = (frame["group"] == "plain") & frame[[R1, name]].notna().all(axis=1)
     return frame[kept & frame["unit"]] if name in SCALED else frame[kept]
 
 
-def correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
-    """Pearson's correlation of R@1 with a property over the `counted` methods of `structure`, or Spearman's."""
-    rows = counted(frame, name)
+def correlate(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
+    """Pearson's correlation of R@1 with a property over the `counted_rows` methods of `structure`, or Spearman's."""
+    rows = counted_rows(frame, name)
     return statistics.correlation(rows[name], rows[R1], ranks=ranks, units="methods")
 
 
 def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
-    """The method without which `correlation` moves most, and what it is then; ("", the whole one) if little."""
-    whole = correlation(frame, name)
-    without = {method: correlation(frame.drop(index=method), name) for method in counted(frame, name).index}
+    """The method without which the correlation moves most, and what it is then; ("", the whole one) if little."""
+    whole = correlate(frame, name)
+    without = {method: correlate(frame.drop(index=method), name) for method in counted_rows(frame, name).index}
     known = {method: estimate for method, estimate in without.items() if not np.isnan(estimate.low)}
     moves = {method: abs(estimate.value - whole.value) for method, estimate in known.items()}
     most = max(moves, key=moves.get, default="")
@@ -356,7 +356,7 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = {}
     for name, records in common.present(by_study).items():
         shape = structure(records)
-        whole, ranked = ({key: correlation(shape, key, ranks) for key in says} for ranks in (False, True))
+        whole, ranked = ({key: correlate(shape, key, ranks) for key in says} for ranks in (False, True))
         texts = {key: f"{interval(estimate)}, n = {estimate.n}" for key, estimate in whole.items()}
         cells[name] = {key: f"{text}; by ranks {interval(ranked[key])}" for key, text in texts.items()}
     return pd.DataFrame(cells | {"the paper": says}).rename(index=STRUCTURE).rename_axis("R@1 with")
@@ -376,11 +376,11 @@ def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -
     "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
     value in percent, and what switching does to the P@1 of the test lines.
     """
-    judged = claims.judged(edition, "roth")
-    toys = toy.recorded(10) if toys is None else toys
-    changes = [toy.change(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
+    judged = claims.judge_all(edition, "roth")
+    toys = toy.recorded_toys(10) if toys is None else toys
+    changes = [toy.gain_over_partner(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
     named = {
-        **common.numbers(edition, judged, of_study, ("agreement", "nmi_rank", "least_metrics")),
+        **common.numbers(edition, judged, _of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
         **_of_paper(),
         **prose.span("toy", [end for change in changes for end in (change.low, change.high)]),
@@ -399,7 +399,7 @@ def _of_paper() -> dict[str, float | str]:
     return {"paper.pairs": len(pairs), "paper.raised": raised, "paper.best": ", ".join(sorted(set(best)))}
 
 
-def of_study(main: str) -> dict[str, float | str]:
+def _of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     suffixes = {"batches": "batches-equal"} | {factor: factor for factor in FACTORS if factor != "batches"}
     sweeps = {name: editions.experiment_of(main, f"roth2020/{suffix}") for name, suffix in suffixes.items()}
@@ -409,7 +409,7 @@ def of_study(main: str) -> dict[str, float | str]:
     untrained = starts.by_dimension(main)
     gaps = [sampler_gap(samplers, name, "spc4") for name in SAMPLERS if name != "spc4"]
     shares = influence(samplers).mean(axis=1)
-    random = effects({"trunks": {main: sweeps["trunks"]}})["effect"]
+    random = factor_effects({"trunks": {main: sweeps["trunks"]}})["effect"]
     return {
         **against_losses(sweeps),
         **_of_table(table),
@@ -427,7 +427,7 @@ def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
     By Welch's interval of the difference, effects over the losses less `loss_spread` over the values.
     """
     gaps = {
-        factor: statistics.welch(effects({factor: {"": records}})["effect"], loss_spread(records))
+        factor: statistics.welch(factor_effects({factor: {"": records}})["effect"], loss_spread(records))
         for factor, records in sweeps.items()
     }
     return {factor: "more" if gap.low > 0 else "less" if gap.high < 0 else "" for factor, gap in gaps.items()}
@@ -440,12 +440,12 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
     tied = statistics.by_luck_of_seeds(r1[r1.index.isin(PLAIN)])["among_best"]
     trained, nmi = r1["mean"].drop(PRETRAINED), frame[frame["metric"] == "nmi"].set_index("method")["mean"]
     gains, decay = regularisation(frame[frame["metric"] == R1]), regularisation(moments(records, ["rho"], "train"))
-    scored = common.seeds(records, R1, "separated")
+    scored = common.seed_scores(records, R1, "separated")
     mined = [common.difference(scored, "triplet_distance", name) for name in MINED]
     order = agreement({"": records})
     order = order[order["metric"] == R1]["rho"]
     shape = structure(records)
-    rank, whole, (_, without) = correlation(shape, "rho", ranks=True), correlation(shape, "rho"), carried(shape, "rho")
+    rank, whole, (_, without) = (correlate(shape, "rho", ranks=True), correlate(shape, "rho"), carried(shape, "rho"))
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
         "lift": 100 * tables.lift(r1["mean"]),

@@ -74,16 +74,16 @@ class Toy(NamedTuple):
     test: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def lines(ends: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def points_on_lines(ends: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Points spread at random on lines, a class a line: (4 * POINTS, 2) and labels (4 * POINTS,)."""
     points = [start + rng.uniform(size=(POINTS, 1)) * (end - start) for start, end in np.asarray(ends)]
     return np.concatenate(points), np.repeat(np.arange(len(ends)), POINTS)
 
 
-def train(variant: Variant, seed: int = 0, steps: int = STEPS) -> Toy:
+def train_toy(variant: Variant, seed: int = 0, steps: int = STEPS) -> Toy:
     """Train one toy. The points, the weights before training and the batches depend on the seed alone."""
     rng = np.random.default_rng(seed)
-    (points, labels), (unseen, unseen_labels) = lines(TRAIN_LINES, rng), lines(TEST_LINES, rng)
+    (points, labels), (unseen, unseen_labels) = points_on_lines(TRAIN_LINES, rng), points_on_lines(TEST_LINES, rng)
     inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -129,13 +129,13 @@ def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
     """`measures` of every variant, and of the network before training ("untrained"), with variant and seed (from 0)."""
     variants = {"untrained": (VARIANTS["plain"], 0)} | {name: (variant, steps) for name, variant in VARIANTS.items()}
     return pd.DataFrame(
-        {"variant": name, "seed": seed} | measures(train(variant, seed, count))
+        {"variant": name, "seed": seed} | measures(train_toy(variant, seed, count))
         for name, (variant, count) in variants.items()
         for seed in range(seeds)
     )
 
 
-def recorded(seeds: int) -> pd.DataFrame:
+def recorded_toys(seeds: int) -> pd.DataFrame:
     """`repeat`, from its records (`results/measured/roth2020-toy.csv`) where these hold so many seeds."""
     if (file := paths.measured() / "roth2020-toy.csv").exists():
         frame = pd.read_csv(file)
@@ -144,18 +144,18 @@ def recorded(seeds: int) -> pd.DataFrame:
     return repeat(seeds)
 
 
-def record(seeds: int) -> None:
-    """Train the toy from so many seeds, and write the records that `recorded` reads."""
+def record_toys(seeds: int) -> None:
+    """Train the toy from so many seeds, and write the records that `recorded_toys` reads."""
     repeat(seeds).assign(commit=provenance.commit()).to_csv(paths.measured() / "roth2020-toy.csv", index=False)
 
 
-def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
+def gain_over_partner(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
     """Mean difference of a variant to its partner over the seeds. frame: `repeat`."""
     wide = frame.pivot(index="seed", columns="variant", values=measure)
     return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
-def compare(frame: pd.DataFrame) -> pd.DataFrame:
+def variant_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """roth-f6-seeds: means over the seeds, and what P@1 of the test classes gains over the partner, seed by seed."""
     rows = []
     for name, part in frame.groupby("variant", sort=False):
@@ -167,13 +167,13 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
             for key, (head, form) in COLUMNS.items()
         ]
         rows += [row | {"column": "compared with", "text": partner.label if partner else np.nan}]
-        gain = change(frame, name, "test_p1") if partner else statistics.mean([])
+        gain = gain_over_partner(frame, name, "test_p1") if partner else statistics.mean([])
         gained = {"column": "difference in test P@1, points", "form": "+.1%"}
         rows += [row | gained | {"mean": gain.value, "half": gain.half}]
     return pd.DataFrame(rows)
 
 
-def draw(toys: Mapping[str, Toy]) -> Figure:
+def toy_figure(toys: Mapping[str, Toy]) -> Figure:
     """roth-f6: the points, their embeddings on the circle for each of `DRAWN`, and the spectra of the training set."""
     figure, axes = style.canvas(4.2, 2, 3)
     first = toys[DRAWN[0]]

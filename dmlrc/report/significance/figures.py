@@ -17,21 +17,21 @@ from dmlrc.report.significance.measures import (
     baseline,
     both_ways,
     effects,
+    mean_ranks,
     nemenyi,
     of_searches,
-    ranks,
 )
 
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
-"""What a square of `pairs` says, and its colour."""
+"""What a square of `pairs_figure` says, and its colour."""
 
 
-def pairs(each: Comparison) -> Figure:
+def pairs_figure(compared: Comparison) -> Figure:
     """All pairs of a study's methods, a square each, the best mean on top: whether the two differ."""
-    names = list(each.summary["mean"].sort_values(ascending=False).index)
+    names = list(compared.summary["mean"].sort_values(ascending=False).index)
     figure, axis = charts.panel(1.6 + 0.2 * len(names))
     differ, equal, unclear = VERDICTS
-    for pair in both_ways(each.pairs).itertuples():
+    for pair in both_ways(compared.pairs).itertuples():
         row, column = names.index(pair.a), names.index(pair.b)
         if row > column:
             continue
@@ -45,11 +45,11 @@ def pairs(each: Comparison) -> Figure:
         )
         axis.add_patch(square)
     style.method_rows(axis, names)
-    heads = [style.drawn(labels.method_label(name)) for name in names]
+    heads = [style.escape_math(labels.method_label(name)) for name in names]
     axis.set_xticks(range(len(names)), heads, rotation=90, fontsize=8)
     axis.set(xlim=(0.5, len(names) - 0.5), ylim=(len(names) - 1.5, -0.5))
     axis.grid(False)
-    axis.set_title(each.study, fontsize=9, loc="left")
+    axis.set_title(compared.study, fontsize=9, loc="left")
     handles = [Rectangle((0, 0), 1, 1, color=colour) for colour in VERDICTS.values()]
     figure.legend(handles, VERDICTS.keys(), loc="outside upper center", ncols=3, handlelength=0.8, fontsize=8)
     return figure
@@ -59,7 +59,7 @@ SEARCHES = ((style.BLUE, "o"), (style.ORANGE, "^"), (style.GREEN, "s"), (style.P
 """Colours and marks of the searches of one method, in their order; a sixth looks like the first."""
 
 
-def noise(title: str, runs: pd.DataFrame) -> Figure:
+def noise_figure(title: str, runs: pd.DataFrame) -> Figure:
     """Every rerun of every method of a study, a dot each in the look of its search, the best mean on top.
 
     runs: `measures.scores`. Shaded: from the lowest mean of a method to the highest.
@@ -85,23 +85,23 @@ def noise(title: str, runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def rank_intervals(each: Comparison) -> Figure:
+def rank_intervals_figure(compared: Comparison) -> Figure:
     """The ranks that each method of a study may have: a bar from the first to the last, a marker at that of its mean.
 
     Shaded: it ties with the best. The best mean on top.
     """
-    table = each.summary.sort_values("mean", ascending=False)
+    table = compared.summary.sort_values("mean", ascending=False)
     rows = table[["rank_low", "rank_high"]].set_axis(["low", "high"], axis=1).assign(value=range(1, len(table) + 1))
     tips = [f"{labels.method_label(row.Index)}: rank {row.low:.0f} to {row.high:.0f}" for row in rows.itertuples()]
     rows = rows.assign(tip=tips, shade=np.where(table["among_best"], style.GREEN, ""))
     may_be = [Patch(color=style.GREEN, alpha=0.15, label="may be the best")]
-    figure = charts.of_methods(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
+    figure = charts.method_dots(compared.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
     figure.axes[0].set_xlim(0.5, len(table) + 0.5)
     figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
-def critical_difference(blocks: pd.DataFrame) -> Figure:
+def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
     """Mean ranks over data sets, best on the left; a bar joins methods that Nemenyi's test cannot tell apart.
 
     blocks: `measures.datasets`.
@@ -113,7 +113,7 @@ def critical_difference(blocks: pd.DataFrame) -> Figure:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no bar is to be drawn
         drawn = critical_difference_diagram(
-            ranks(blocks).rename(named),
+            mean_ranks(blocks).rename(named),
             nemenyi(blocks).rename(index=named, columns=named),
             ax=axis,
             color_palette={named(name): style.method_style(name).colour for name in blocks},
@@ -134,15 +134,15 @@ def critical_difference(blocks: pd.DataFrame) -> Figure:
     return figure
 
 
-def distances(compared: Sequence[Comparison]) -> Figure:
+def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
     """How far every method is above the `baseline`, with 95 % intervals; pale: no difference is shown. A panel a study.
 
     The rows stand in one order in all panels, by the mean place of a method.
     """
-    found = {each.study: effects(each) for each in compared}
-    names = tables.pooled_order([frame["difference"] for frame in found.values()])
-    figure, axes = style.canvas(1.3 + 0.22 * len(names), 1, len(found), sharey=True)
-    for axis, (title, frame) in zip(axes.flat, found.items(), strict=True):
+    frames = {study.study: effects(study) for study in compared}
+    names = tables.pooled_order([frame["difference"] for frame in frames.values()])
+    figure, axes = style.canvas(1.3 + 0.22 * len(names), 1, len(frames), sharey=True)
+    for axis, (title, frame) in zip(axes.flat, frames.items(), strict=True):
         rows = 100 * frame[["difference", "low", "high"]].set_axis(["value", "low", "high"], axis=1)
         rows["tip"] = [
             f"{labels.method_label(row.Index)}: {row.value:+.2f} points [{row.low:+.2f}, {row.high:+.2f}]"
@@ -154,23 +154,26 @@ def distances(compared: Sequence[Comparison]) -> Figure:
         style.method_rows(axis, names)
         axis.set_title(style.narrow(title), fontsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(3))
-    bases = dict.fromkeys(labels.method_label(baseline(each.methods)) for each in compared)
-    axes.flat[len(found) // 2].set_xlabel(f"points above {' or '.join(bases)}", fontsize=9)
+    bases = dict.fromkeys(labels.method_label(baseline(study.methods)) for study in compared)
+    axes.flat[len(frames) // 2].set_xlabel(f"points above {' or '.join(bases)}", fontsize=9)
     style.family_legend(figure, names)
     return figure
 
 
-def other_classes(title: str, found: pd.DataFrame) -> Figure:
-    """How far every method is behind the best on other test classes, with 95 % intervals. found: `over_classes`."""
-    table = found.sort_values("behind")
+def other_classes(title: str, classes: pd.DataFrame) -> Figure:
+    """How far every method is behind the best on other test classes, with 95 % intervals.
+
+    classes: `measures.scores_on_other_classes`.
+    """
+    table = classes.sort_values("behind")
     rows = 100 * table[["behind", "behind_low", "behind_high"]].set_axis(["value", "low", "high"], axis=1)
     rows["tip"] = [f"{labels.method_label(name)}: {value:.2f} points behind" for name, value in rows["value"].items()]
-    figure = charts.of_methods(title, rows, "points of MAP@R behind the best method")
+    figure = charts.method_dots(title, rows, "points of MAP@R behind the best method")
     figure.axes[0].axvline(0, color="black", linewidth=0.8)
     return figure
 
 
-def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
+def cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun.
 
     methods: `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of those
@@ -198,10 +201,10 @@ def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHO
         best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()
         top = 100 * np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
         text = {"textcoords": "offset points", "fontsize": 7.5}
-        axis.annotate(style.drawn(named[best]), (costs[best], top), (0, 3), ha="center", **text)
+        axis.annotate(style.escape_math(named[best]), (costs[best], top), (0, 3), ha="center", **text)
         if cheapest != best:
             at = costs[cheapest], 100 * methods["mean"][cheapest]
-            axis.annotate(style.drawn(named[cheapest]), at, (-5, 0), ha="right", va="center", **text)
+            axis.annotate(style.escape_math(named[cheapest]), at, (-5, 0), ha="right", va="center", **text)
         room = np.ptp(costs) or costs.max()
         axis.set_xlim(costs.min() - 0.6 * room, costs.max() + 0.25 * room)
         axis.margins(y=0.12)

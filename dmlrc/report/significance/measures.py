@@ -68,8 +68,8 @@ class Comparison:
     @cached_property
     def range(self) -> Estimate:
         """How far the best mean lies above the worst, see `statistics.range_of`."""
-        told = self.summary
-        return statistics.range_of(told["mean"], told["error"] ** 2, told["df"], self.known.df)
+        summary = self.summary
+        return statistics.range_of(summary["mean"], summary["error"] ** 2, summary["df"], self.known.df)
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -88,9 +88,9 @@ def compare(
     runs = scores(records, metric, setting)
     if _searched_again(runs):
         return Comparison(records.name, runs, statistics.noise(_array(runs)), OWN)
-    lent = {each.name: other for each in edition if _searched_again(other := scores(each, metric, setting))}
+    lent = {lender.name: other for lender in edition if _searched_again(other := scores(lender, metric, setting))}
     if lent and len(runs):
-        name = max(lent, key=lambda each: relative_search(lent[each]))
+        name = max(lent, key=lambda lender: relative_search(lent[lender]))
         other, scale = lent[name], runs["value"].mean() / lent[name]["value"].mean()
         known = statistics.borrowed(_array(runs), statistics.noise(_array(other)), scale)
         return Comparison(records.name, runs, known, BORROWED, name)
@@ -128,14 +128,14 @@ def relative_search(runs: pd.DataFrame) -> float:
 
 def comparable(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """The studies with at least two methods, and two reruns of some of them."""
-    return [each for each in edition if len(means(each)) > 1 and _array(scores(each)).size > len(means(each))]
+    return [study for study in edition if len(means(study)) > 1 and _array(scores(study)).size > len(means(study))]
 
 
 def means(records: StudyRecords) -> pd.Series:
     """The mean of every method's repetitions' means, in the paper's order."""
     runs = scores(records)
-    each = runs.groupby(["method", "repetition"], sort=False)["value"].mean()
-    return each.groupby("method", sort=False).mean()
+    searches = runs.groupby(["method", "repetition"], sort=False)["value"].mean()
+    return searches.groupby("method", sort=False).mean()
 
 
 def baseline(methods: Sequence[str]) -> str:
@@ -152,8 +152,8 @@ def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
 def effects(compared: Comparison) -> pd.DataFrame:
     """How far each method is above the `baseline`: the pairs with it, indexed by method, corrected over all pairs."""
     name, pairs = baseline(compared.methods), both_ways(compared.pairs)
-    found = pairs[pairs["b"] == name].set_index("a").drop(columns="b").rename_axis("method")
-    return found.loc[[method for method in compared.methods if method != name]]
+    gaps = pairs[pairs["b"] == name].set_index("a").drop(columns="b").rename_axis("method")
+    return gaps.loc[[method for method in compared.methods if method != name]]
 
 
 def between_searches(runs: pd.DataFrame) -> float:
@@ -192,12 +192,12 @@ def datasets(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     Several studies of one data set are no independent blocks: the first of full budget stands for it, or the first.
     """
     rows = {}
-    for each in sorted(edition, key=lambda records: records.meta["budget"]["name"] != "full"):
-        rows.setdefault(each.meta["dataset"], means(each))
+    for study in sorted(edition, key=lambda records: records.meta["budget"]["name"] != "full"):
+        rows.setdefault(study.meta["dataset"], means(study))
     return pd.DataFrame(rows).T.dropna(axis="columns")
 
 
-def ranks(blocks: pd.DataFrame) -> pd.Series:
+def mean_ranks(blocks: pd.DataFrame) -> pd.Series:
     """The mean rank of each method over the blocks, 1 for the highest score; ties share their ranks.
 
     blocks: a row a data set, a column a method, without NaN.
@@ -224,7 +224,7 @@ def critical_difference(blocks: int, methods: int, alpha: float = ALPHA) -> floa
 
 
 def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Nemenyi's p-values of all pairs of methods, as a matrix. blocks: as in `ranks`."""
+    """Nemenyi's p-values of all pairs of methods, as a matrix. blocks: as in `mean_ranks`."""
     from scikit_posthocs import posthoc_nemenyi_friedman
 
     p = posthoc_nemenyi_friedman(blocks.to_numpy())
@@ -234,7 +234,7 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
 # Other test classes
 
 
-def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
+def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
     """What every test class scored (a row a class, a column a method, mean over repetitions and reruns), and its
     queries; None where the protocol did not record it. Concatenated where there are folds."""
     arrays = records.arrays
@@ -243,26 +243,26 @@ def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFr
         return None
     wide = arrays.pivot(index=["method", "repetition", "rerun"], columns="name", values="values")
     classes, queries = (np.asarray(wide[name].iloc[0], int) for name in ("classes", "queries"))
-    each = {
+    scores = {
         method: np.mean(np.stack(part[f"class_{metric}"].to_list()), axis=0)
         for method, part in wide.groupby(level="method")
     }
     asked = queries > 0
-    frame = pd.DataFrame(each, index=classes)[asked]
+    frame = pd.DataFrame(scores, index=classes)[asked]
     return frame[tables.ordered(frame.columns)], pd.Series(queries, index=classes)[asked]
 
 
-def over_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
+def scores_on_other_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
     """What other test classes would have made of the methods: mean, low, high, behind, behind_low, behind_high, first.
 
     Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
     `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest
     score. None without class scores.
     """
-    found = class_scores(records, metric)
-    if found is None:
+    by_class = scores_by_class(records, metric)
+    if by_class is None:
         return None
-    frame, queries = found
+    frame, queries = by_class
     drawn = statistics.over_classes(frame, queries)
     score = pd.Series(np.average(frame, axis=0, weights=queries), index=frame.columns)
     behind = np.column_stack([score.max() - score, *behind_best(score.to_numpy(), drawn.to_numpy())])
@@ -301,5 +301,5 @@ def cost_and_accuracy(compared: Comparison, records: StudyRecords) -> pd.DataFra
 
     among_best: it cannot be told from the best. Steps and seconds are summed over the folds.
     """
-    told = compared.summary[["mean", "low", "high", "among_best"]]
-    return told.join(tables.cost(records)[["seconds", "steps"]], how="inner")
+    summary = compared.summary[["mean", "low", "high", "among_best"]]
+    return summary.join(tables.cost(records)[["seconds", "steps"]], how="inner")

@@ -40,7 +40,7 @@ def scored(summary: pd.DataFrame, column: str, untrained: float, gap: float) -> 
     return summary.assign(half=(summary["high"] - summary["low"]) / 2, **rows).drop(columns=["low", "high"])
 
 
-def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
+def difference_cells(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of all pairs: row minus column in points, the best method first.
 
     Bold where they differ (Holm's correction over all pairs), italic where they are equal within MARGIN.
@@ -58,13 +58,12 @@ def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
 def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
     """`effects` of every study as cells: a row a method; points with their interval, Holm's p, whether equal."""
     parts = []
-    for each in compared:
-        found = measures.effects(each).rename_axis("row").reset_index().assign(form="+.2%")
-        parts.append(found.rename(columns={"difference": "mean"}).assign(column=[(each.study, "points")] * len(found)))
-        for name, texts in (("p", found["holm"].map(p_value)), ("equal", found["equal"].map({True: "yes"}))):
-            parts.append(
-                pd.DataFrame({"row": found["row"], "column": [(each.study, name)] * len(found), "text": texts})
-            )
+    for comparison in compared:
+        frame = measures.effects(comparison).rename_axis("row").reset_index().rename(columns={"difference": "mean"})
+        parts.append(frame.assign(form="+.2%", column=[(comparison.study, "points")] * len(frame)))
+        for name, texts in (("p", frame["holm"].map(p_value)), ("equal", frame["equal"].map({True: "yes"}))):
+            column = [(comparison.study, name)] * len(frame)
+            parts.append(pd.DataFrame({"row": frame["row"], "column": column, "text": texts}))
     cells, _ = results_table(pd.concat(parts, ignore_index=True))
     return cells.loc[tables.ordered(cells.index)].rename(index=labels.method_label).rename_axis("Method")
 
@@ -78,46 +77,46 @@ def p_value(value: float) -> str:
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
+def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
     """How many pairs differ and how many are equal, as cells: a row a study, setting and metric.
 
     lenders: studies that may lend the luck of search, see `compare`.
     """
     rows = {}
-    for each, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
-        compared = measures.compare(each, lenders, metric, setting)
-        pairs, found = compared.pairs, compared.summary.sort_values("mean", ascending=False)
+    for study, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
+        compared = measures.compare(study, lenders, metric, setting)
+        pairs, summary = compared.pairs, compared.summary.sort_values("mean", ascending=False)
         welch = (statistics.holm(pairs["p_welch"]) < ALPHA).sum() if pairs["p_welch"].notna().any() else "–"
-        rows[each.name, f"{labels.METRIC_LABELS[metric]}, {setting}"] = {
+        rows[study.name, f"{labels.METRIC_LABELS[metric]}, {setting}"] = {
             "luck counted": compared.luck,
             "pairs": str(len(pairs)),
             "differ": str((pairs["holm"] < ALPHA).sum()),
             "uncorrected": str((pairs["p"] < ALPHA).sum()),
             "Welch": str(welch),
             "equal": str(pairs["equal"].sum()),
-            "tied with the best": ", ".join(map(labels.method_label, found.index[found["among_best"]])),
+            "tied with the best": ", ".join(map(labels.method_label, summary.index[summary["among_best"]])),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Study", "accuracy"])
 
 
 def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`over_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
+    """`scores_on_other_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
 
-    Italic: it may be the best on other classes, see `over_classes`.
+    Italic: it may be the best on other classes, see `scores_on_other_classes`.
     """
-    found = measures.over_classes(records).sort_values("mean", ascending=False, kind="stable")
+    classes = measures.scores_on_other_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
-    means = pd.concat([found["mean"], pd.Series({PRETRAINED: untrained}).dropna()])
+    means = pd.concat([classes["mean"], pd.Series({PRETRAINED: untrained}).dropna()])
     scores = pd.DataFrame({"row": means.index, "column": "MAP@R", "mean": means, "untrained": untrained})
     scores["cut_off"] = tables.cut_off(records).reindex(means.index)
-    scores["among_best"] = (found["behind_low"].round(4) <= 0).reindex(means.index).astype(object)
+    scores["among_best"] = (classes["behind_low"].round(4) <= 0).reindex(means.index).astype(object)
     texts = {
-        "other classes": _interval(found["low"], found["high"]),
-        "behind the best": found["behind"].map(labels.percent),
-        "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
-        "leads": found["first"].map(lambda share: f"{100 * share:.0f} %"),
+        "other classes": _interval(classes["low"], classes["high"]),
+        "behind the best": classes["behind"].map(labels.percent),
+        "behind, other classes": _interval(classes["behind_low"], classes["behind_high"]),
+        "leads": classes["first"].map(lambda share: f"{100 * share:.0f} %"),
     }
-    more = [pd.DataFrame({"row": found.index, "column": name, "text": each}) for name, each in texts.items()]
+    more = [pd.DataFrame({"row": classes.index, "column": name, "text": text}) for name, text in texts.items()]
     both = results_table(with_lift(pd.concat([scores, *more], ignore_index=True)))
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in both)
 
@@ -135,23 +134,23 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
     blocks = measures.datasets(edition)
     named = {"apart_over_sets": measures.critical_difference(*blocks.shape), "friedman": measures.friedman(blocks)}
     named["pairs_over_sets"] = float((measures.nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
-    for each in edition:
-        compared = measures.compare(each, edition)
-        found = _of_study(compared)
+    for study in edition:
+        compared = measures.compare(study, edition)
+        values = _of_study(compared)
         if compared.luck == OWN:
-            found["ten"] = replace(planning.in_points(compared), searches=10).least(power.ALL)
-        if (drawn := measures.over_classes(each)) is not None:
-            found["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
-            found["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
-        named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}
+            values["ten"] = replace(planning.in_points(compared), searches=10).least(power.ALL)
+        if (drawn := measures.scores_on_other_classes(study)) is not None:
+            values["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
+            values["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
+        named |= {f"{study.meta['dataset']}.{name}": float(value) for name, value in values.items()}
     return named
 
 
 def _of_study(compared: Comparison) -> dict[str, float]:
     """neighbours and far: pairs next to one another in rank, and more than half the table apart."""
     pairs, ranks = compared.pairs, compared.summary
-    differ, found = pairs["holm"] < ALPHA, measures.effects(compared)
-    above = found["difference"][found["holm"] < ALPHA]
+    differ, gaps = pairs["holm"] < ALPHA, measures.effects(compared)
+    above = gaps["difference"][gaps["holm"] < ALPHA]
     places = ranks["mean"].rank(ascending=False)
     apart = (pairs["a"].map(places) - pairs["b"].map(places)).abs()
     far = 2 * apart > len(places)

@@ -29,7 +29,7 @@ def peers(file: str = "peers") -> pd.DataFrame:
     """
     texts = dict.fromkeys(("commit", "torch", "pytorch_metric_learning"), str)
     times = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype=texts)
-    return times.assign(what=times["what"].map(named))
+    return times.assign(what=times["what"].map(_part_label))
 
 
 def on_a_gpu() -> pd.DataFrame:
@@ -40,7 +40,7 @@ def on_a_gpu() -> pd.DataFrame:
 _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
-def named(what: str) -> str:
+def _part_label(what: str) -> str:
     """A part as printed: a loss by its label, or by its words where no page is about it.
 
     >>> named("loss proxy_nca_pp, 32 x 128"), named("step ntxent, 32 x 512 -> 128"), named("loss tuplet_margin, 8 x 8")

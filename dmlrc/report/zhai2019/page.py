@@ -54,7 +54,7 @@ def _single_models(records: StudyRecords) -> pd.DataFrame:
     """`common.over_seeds` of floats and bits, with trunk, dim (without a linear layer the paper's 2048) and binary."""
     frame = common.over_seeds(records)
     frame = frame[frame["setting"].isin(["separated", "separated_binary"])]
-    own = [common.settings(records, method) for method in frame["method"]]
+    own = [common.protocol_of(records, method) for method in frame["method"]]
     sizes = [settings["embedding_dim"] or 2048 for settings in own]
     binary = frame["setting"] == "separated_binary"
     return frame.assign(trunk=[settings["trunk"] for settings in own], dim=sizes, binary=binary, method=frame["row"])
@@ -68,7 +68,7 @@ def losses_beside(table: str, by_study: ByStudy) -> pd.DataFrame:
         trunks = frame["trunk"].where(frame["trunk"].isin(LOSS_TABLES.values()), LOSS_TABLES["Table 1"])
         return frame[trunks == LOSS_TABLES[table]]
 
-    return common.beside(printed_table(table), by_study, rows)
+    return common.with_ours(printed_table(table), by_study, rows)
 
 
 def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
@@ -77,12 +77,12 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
     theirs = frame[frame["source"] == common.PAPER]
     several = theirs["method"][theirs.duplicated(["dataset", "method"])].unique()
     shown = {name: by_study[name] for name in frame["source"].unique() if name in by_study}
-    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(shown, common.lost)])
+    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(shown, common.empty_rows)])
     blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
     for dataset, part in theirs.groupby("dataset", sort=False):
         blocks.append(common.under(part.assign(mean=np.nan, text=part["dim"].map("{:g}".format)), dataset, "dim"))
         blocks.append(common.under(part, dataset, "R@1"))
-    scores = common.compared(pd.concat(blocks))
+    scores = common.with_ranks(pd.concat(blocks))
     sizes = scores["dim"].map(", {:g}-d".format).where(scores["method"].isin(several) & scores["dim"].notna(), "")
     return with_lift(common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes)))
 
@@ -100,7 +100,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
             if len(part := frame[frame["value"] == level] if len(frame) else frame):
                 layout = " x ".join(reversed(level.split("x")))  # classes x images, as in the rest of the book
                 blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
-    scores = common.compared(pd.concat(blocks))
+    scores = common.with_ranks(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
     return with_lift(scores.assign(row=common.in_order(scores["method"], order, zhai_label)))
 
@@ -127,8 +127,8 @@ def compare_samples(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
     texts = frame["classes"].map("{:g} x ".format) + frame["samples"].map("{:g}".format)
     frame = frame.assign(method=texts.replace("nan x nan", "no balancing")).reset_index()
     names = frame["source"].replace(common.PAPER, "the paper, CUB200")
-    trunks = common.ours(by_study, common.trunk)
-    scores = common.compared(pd.concat([frame.assign(column=names), trunks]))
+    trunks = common.ours(by_study, common.trunk_row)
+    scores = common.with_ranks(pd.concat([frame.assign(column=names), trunks]))
     column = pd.Categorical(scores["column"], [*trunks["column"], "the paper, CUB200"])
     return scores.assign(row=scores["method"].map(zhai_label), column=column)
 
@@ -152,20 +152,20 @@ def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
 def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     """The numbers of one of Tables 5 and 6, and of `embeddings`."""
     swept = {records.name: dims[study] for study, records in common.present(main).items()}
-    return common.beside(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
+    return common.with_ours(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
 
 
 def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
     """zhai-t5 and t6, of `embeddings_beside`: R@1 of ours, then the paper's trunks and R@1, its own rows last."""
     frame = frame[frame["metric"] == R1].reset_index()
-    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(main, common.trunk)])
+    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(main, common.trunk_row)])
     blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
     theirs = frame[frame["source"] == common.PAPER]
     theirs = theirs.sort_values("method", key=lambda methods: methods.isin(OWN), kind="stable")
     trunks = theirs.drop_duplicates(["method", "dim", "binary"])
     blocks.append(common.under(trunks.assign(mean=np.nan, text=trunks["trunk"].map(TRUNK_LABELS)), "", "trunk"))
     blocks += [common.under(part, dataset, "R@1") for dataset, part in theirs.groupby("dataset", sort=False)]
-    scores = common.compared(pd.concat(blocks))
+    scores = common.with_ranks(pd.concat(blocks))
     sizes = scores["dim"].map(", {:g} ".format) + scores["binary"].map({True: "bits", False: "d"})
     return common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes.fillna("")))
 
@@ -175,7 +175,7 @@ def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
 
 def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
     """R@1 of the bits less that of the floats, over the reruns: pairs, since both are of the same models."""
-    frames = [common.seeds(records, R1, setting) for setting in ("separated_binary", "separated")]
+    frames = [common.seed_scores(records, R1, setting) for setting in ("separated_binary", "separated")]
     bits, floats = (frame[frame["method"] == method].set_index("rerun")["score"] for frame in frames)
     return statistics.mean(bits - floats, "reruns")
 
@@ -198,7 +198,7 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
 
 def training_classes(records: StudyRecords, method: str) -> int:
     """How many classes a run of a method trains on."""
-    own, classes = common.settings(records, method), np.arange(records.meta["data"]["classes"])
+    own, classes = common.protocol_of(records, method), np.arange(records.meta["data"]["classes"])
     if own["split"] == "ratio_4_1_5":
         parts = splits.ratio_4_1_5(classes, order=records.meta["class_order"], seed=records.meta["seed"])
     else:
@@ -237,7 +237,7 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     paper = pd.DataFrame(printed | {"text": [np.nan, "less than 1 point below all", np.nan, np.nan]})
     scores = pd.concat([common.ours(by_study, common.sweep), common.under(paper, "the paper, SOP")])
     scores = scores.sort_values("number", ascending=False, kind="stable")
-    scores = pd.concat([scores, common.ours(by_study, common.trunk)])
+    scores = pd.concat([scores, common.ours(by_study, common.trunk_row)])
     rows = (100 * scores["number"]).map("{:g} %".format).replace("nan %", labels.UNTRAINED)
     return scores.assign(row=rows)
 
@@ -255,25 +255,25 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
     spans = "bits", "small_bits", "one_class", "from_own_batches"
-    named = common.numbers(edition, claims.judged(edition, "zhai"), of_study, spans)
+    named = common.numbers(edition, claims.judge_all(edition, "zhai"), _of_study, spans)
     named |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
     for name in BEST_TABLES["Table 6"]:
         named[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
     return named
 
 
-def of_study(main: str) -> dict[str, float]:
+def _of_study(main: str) -> dict[str, float]:
     """The numbers around one study."""
     suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
     several = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
     table, equal, batches, dims, norms, parts = several
-    scores, ranks, trunk = common.seeds(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
+    scores, ranks, trunk = common.seed_scores(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
     lead = common.difference(scores, f"{SOFTMAX}@5x15", "contrastive@5x15")
     own = common.difference(scores, f"{SOFTMAX}@5x15", f"{SOFTMAX}@25x3")
-    norm = common.difference(common.seeds(norms, R1, "separated"), *LAYER_NORM)
-    tenth = common.difference(common.seeds(parts, R1, "separated"), f"{SOFTMAX}@share1", f"{SOFTMAX}@share0.1")
+    norm = common.difference(common.seed_scores(norms, R1, "separated"), *LAYER_NORM)
+    tenth = common.difference(common.seed_scores(parts, R1, "separated"), f"{SOFTMAX}@share1", f"{SOFTMAX}@share0.1")
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
-    [curve] = starts.around({main: dims}).values()
+    [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
@@ -293,4 +293,4 @@ def of_study(main: str) -> dict[str, float]:
 def equal_ranks(records: StudyRecords) -> common.Ranks:
     """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
-    return common.ranks(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
+    return common.ranks_of(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
