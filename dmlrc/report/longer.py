@@ -8,7 +8,9 @@ import pandas as pd
 
 from dmlrc import records
 from dmlrc.bench import early
+from dmlrc.records import StudyRecords
 from dmlrc.report import labels
+from dmlrc.report.hypotheses import whole
 from dmlrc.report.statistics import half_width, of_groups
 from dmlrc.studies.adapted import GRIDS_OF
 
@@ -21,23 +23,27 @@ def gains_of_searches() -> pd.DataFrame:
 
     validation, test: by how much the best of the whole search exceeds the best of its first trials in MAP@R, as
     fractions, 0 where both are the same setting; test: of means over three reruns and over the models of the folds.
+    Of the tables whose early settings have all been trained again.
     """
     parts = []
     for table in GRIDS_OF:
+        again = whole.complete(f"{table}/early-winners")
+        if again is None:
+            continue
         of_searches = early.winners(table)
         is_first = of_searches["trials"].isin(early.TRIALS)
-        whole = of_searches[~is_first].set_index(SEARCH)["value"]
-        first = of_searches[is_first].join(whole.rename("best"), on=SEARCH)
-        first = first.join(_test(table, SEARCH).rename("own"), on=SEARCH)
-        after = first["row"].map(_test(f"{table}/early-winners", "method")).where(first["row"].notna(), first["own"])
+        best = of_searches[~is_first].set_index(SEARCH)["value"].rename("best")
+        first = of_searches[is_first].join(best, on=SEARCH)
+        first = first.join(_test(records.load(table), SEARCH).rename("own"), on=SEARCH)
+        after = first["row"].map(_test(again.records, "method")).where(first["row"].notna(), first["own"])
         differences = {"validation": first["best"] - first["value"], "test": first["own"] - after}
         parts.append(first.assign(table=table, **differences))
     return pd.concat(parts, ignore_index=True)[["table", *SEARCH, "trials", *GAINS]]
 
 
-def _test(study: str, by: str | list[str]) -> pd.Series:
+def _test(study: StudyRecords, by: str | list[str]) -> pd.Series:
     """Mean test MAP@R of single models."""
-    scores = records.load(study).scores
+    scores = study.scores
     single = scores[(scores["setting"] == "separated") & (scores["metric"] == "map_at_r")]
     return single.groupby(by, observed=True)["value"].mean()
 
@@ -54,25 +60,26 @@ def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
         of_tables = of_groups(gains_of_losses(frame)[name].groupby(["trials", "table"]))
         texts = of_tables.apply(lambda row: labels.number(row["mean"], row["ci95"], form="+.2%"), axis=1)
         columns |= {(heading, f"after {trials}"): texts[trials] for trials in early.TRIALS}
-    named = pd.DataFrame(columns).reindex(list(GRIDS_OF))
-    return named.set_axis([labels.dataset(records.load(table)) for table in named.index]).rename_axis("Data set")
+    cells = pd.DataFrame(columns).reindex(dict.fromkeys(frame["table"]))
+    return cells.set_axis([labels.dataset(records.load(table)) for table in cells.index]).rename_axis("Data set")
 
 
 def numbers() -> dict[str, float]:
     """What the text rests on, in points.
 
-    validation.10, test.25 ...: what the rest of a search gains, of all losses of all tables; with _ci95. TABLE.test.10:
-    the same of one table. kept.25: percent of searches whose best setting after 25 trials stays the best.
+    tables: how many are complete. validation.10, test.25 ...: what the rest of a search gains, of all their losses;
+    with _ci95. TABLE.test.10: the same of one table. kept.25: percent of searches whose best after 25 trials
+    stays it.
     """
     of_searches = gains_of_searches()
-    means, named = 100 * gains_of_losses(of_searches), {}
+    means, named = 100 * gains_of_losses(of_searches), {"tables": of_searches["table"].nunique()}
     for trials in early.TRIALS:
         of_trials, part = means.xs(trials, level="trials"), of_searches[of_searches["trials"] == trials]
         named[f"kept.{trials}"] = 100 * (part["validation"] == 0).mean()
         for name in GAINS:
             named[f"{name}.{trials}"] = of_trials[name].mean()
             named[f"{name}.{trials}_ci95"] = half_width(of_trials[name])
-            for table in GRIDS_OF:
+            for table in of_trials.index.unique("table"):
                 named[f"{table}.{name}.{trials}"] = of_trials.loc[table, name].mean()
                 named[f"{table}.{name}.{trials}_ci95"] = half_width(of_trials.loc[table, name])
     return named

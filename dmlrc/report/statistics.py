@@ -392,10 +392,10 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
 
     Repetitions and reruns stand in the order of their numbers; that of a rerun means nothing.
     """
-    places, methods = pd.factorize(runs["method"])
-    repetition, rerun = (np.unique(runs[name], return_inverse=True)[1] for name in ("repetition", "rerun"))
-    values = np.full([len(methods), *(1 + max(each, default=-1) for each in (repetition, rerun))], np.nan)
-    values[places, repetition, rerun] = runs["value"].to_numpy(float)
+    method, methods = pd.factorize(runs["method"])
+    places = method, *(np.unique(runs[name], return_inverse=True)[1] for name in ("repetition", "rerun"))
+    values = np.full([1 + max(place, default=-1) for place in places], np.nan)
+    values[places] = runs["value"].to_numpy(float)
     return list(methods), np.where(np.isfinite(values), values, np.nan)
 
 

@@ -51,7 +51,8 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     interval, rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the
     best. Where each method was searched more than once all of them count the luck of search and seed
     (`statistics.summary`), and a column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows
-    its luck: they are then of the seeds (`statistics.by_luck_of_seeds`). ci95 is NaN for a single rerun; of the
+    its luck: they are then of the seeds (`statistics.by_luck_of_seeds`). gap is the smallest true difference that is
+    told with a power of 80 %, all pairs compared (`power.Design.least`). ci95 is NaN for a single rerun; of the
     pretrained row nothing but the mean is told, since it has no seed.
     """
     return _accuracy(records).copy()
@@ -75,13 +76,12 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
         _, values = as_array(runs)
-        means = summary(runs[["method", "repetition", "rerun", "value"]], known := noise(values))
+        gap = power.of_runs(values, known := noise(values)).least(power.ALL)
+        means = summary(runs[["method", "repetition", "rerun", "value"]], known)
         halves = {"ci95": (means["high"] - means["low"]) / 2, "seed_ci95": (means["seed_high"] - means["seed_low"]) / 2}
-        part = pd.DataFrame({**halves, **means[["mean", "rank_low", "rank_high", "among_best"]]})
-        gap = power.of_runs(values, known).least(power.ALL)
-        parts.append(part.assign(setting=setting, metric=metric, gap=gap).reset_index())
-    keys = ["method", "setting", "metric"]
-    merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
+        part = pd.DataFrame({**halves, **means[["mean", "rank_low", "rank_high", "among_best"]], "gap": gap})
+        parts.append(part.assign(setting=setting, metric=metric).reset_index())
+    merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), how="left")
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
 
 
