@@ -47,13 +47,12 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
 def accuracy(records: StudyRecords) -> pd.DataFrame:
     """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best, gap.
 
-    The first as in `published.musgrave_results`; n is the number of reruns. ci95 is the half width of the 95 %
-    interval, rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the
-    best. Where each method was searched more than once all of them count the luck of search and seed
-    (`statistics.summary`), and a column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows
-    its luck: they are then of the seeds (`statistics.by_luck_of_seeds`). gap is the smallest true difference that is
-    told with a power of 80 %, all pairs compared (`power.Design.least`). ci95 is NaN for a single rerun; of the
-    pretrained row nothing but the mean is told, since it has no seed.
+    The first as in `published.musgrave_results`; n: how many reruns; ci95: half of the 95 % interval, NaN for a single
+    rerun; rank_low and rank_high: between which its rank lies; among_best: whether it cannot be told from the best;
+    gap: the smallest true difference that is told with a power of 80 %, all pairs compared. Where each method was
+    searched more than once all of them count the luck of search and seed (`statistics.summary`), and seed_ci95 is the
+    interval of the seeds alone; else they are of the seeds (`statistics.by_luck_of_seeds`). The pretrained row, which
+    has no seed, has a mean alone.
     """
     return _accuracy(records).copy()
 
@@ -67,8 +66,7 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
         return _with_search(frame, scores[scores["method"] != PRETRAINED])
     trained, by = frame[frame["method"] != PRETRAINED], ["setting", "metric"]
     gaps = {place: power.least_of_seeds(part) for place, part in trained.groupby(by)}
-    frame["gap"] = pd.MultiIndex.from_frame(frame[by]).map(gaps)
-    return frame.join(by_luck_of_seeds(trained, by))
+    return frame.assign(gap=pd.MultiIndex.from_frame(frame[by]).map(gaps)).join(by_luck_of_seeds(trained, by))
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
