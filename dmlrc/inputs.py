@@ -21,6 +21,7 @@ from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.devices import check_device
+from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
 
 SPLITS = ("halves", "ratio_4_1_5", "official")
@@ -152,6 +153,7 @@ _BATCH, _LAYOUT = 16, {"memory_format": torch.channels_last}
 _PART = 16 * _BATCH  # images, some seconds: whole batches, so that parts change no number
 
 
+@defaults()
 def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, mirrored: bool = False) -> np.ndarray:
     """The trunk's features (N, F) float32 of every image, on the evaluation crop or its mirror image; cached on disk.
 
@@ -186,6 +188,7 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
     return features
 
 
+@defaults()
 def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np.ndarray:
     """The maps (N, V, C, h, w) float16 in front of the layer that the trunk trains from; cached on disk, mapped.
 

@@ -27,7 +27,7 @@ from dmlrc.methods import Method
 from dmlrc.plan import Chain, Outdated, Plan, Unit
 from dmlrc.protocol import Study
 from dmlrc.records import provenance
-from dmlrc.unit import defaults, failed, run_unit
+from dmlrc.unit import failed, run_unit
 
 
 def run(
@@ -113,8 +113,7 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
     study = todo.study
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
-        with defaults():
-            prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
+        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
         if outdated.method in {method.name for method in methods}:  # else nothing would take the place of its records
             _set_aside(study, outdated)
