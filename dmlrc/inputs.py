@@ -7,7 +7,7 @@ maps in front of that layer.
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -335,6 +335,28 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
     if _flips(images, given):
         return np.stack([frozen_features(images, given, device(), mirrored) for mirrored in (False, True)], axis=1)
     return frozen_features(images, given, device())
+
+
+_FILES: dict[str, str] = {}
+"""Digests of the files that `prepare` and `_computed_once` have read, by what they are called."""
+
+
+def renew(digests: Mapping[str, str]) -> None:
+    """Forget what was made ready of files that have been replaced since. digests: of those of today."""
+    if any(_FILES.get(name) != digest for name, digest in digests.items()):
+        prepare.cache_clear()
+        _computed_once.cache_clear()
+    _FILES.update(digests)
+
+
+def check_same(study: str, begun: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise DmlrcError for files that are others than those with which a study was begun. Both: digests by name."""
+    for name, digest in begun.items():
+        if now.get(name, digest) != digest:
+            raise DmlrcError(
+                f"the {name} are others than those with which study {study!r} was begun: put them back, or give the "
+                "study another name"
+            )
 
 
 def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: str, seed: int) -> Splits:

@@ -241,6 +241,8 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
+        if not self.test_metrics:
+            raise UsageError(f"test_metrics of protocol {self.name} are none, so that no score is recorded: name some")
         if strange := [name for name in self.arrays if name not in ARRAYS]:
             raise unknown("array", strange[0], ARRAYS)
         for name, most in (("crop_scale", 1), ("crop_ratio", math.inf)):

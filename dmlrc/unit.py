@@ -8,7 +8,7 @@ from importlib.metadata import version
 import numpy as np
 import torch
 
-from dmlrc import data, training
+from dmlrc import data, inputs, models, training
 from dmlrc.building import normalized
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError
@@ -101,6 +101,9 @@ def _prepared(unit: Unit) -> PreparedData:
             f"the images of {unit.dataset!r} have changed since study {unit.study!r} was begun: put them back, or give "
             "the study another name"
         )
+    now = models.weights_digest(unit.protocol.trunk, unit.protocol.weights)
+    inputs.check_same(unit.study, unit.inputs, now)
+    inputs.renew(unit.inputs)
     return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 

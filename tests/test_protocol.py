@@ -80,6 +80,7 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
         ({"lr_decay": "cosine"}, "unknown lr_decay 'cosine'"),
         ({"augmentation": "corp"}, "unknown augmentation 'corp': did you mean 'crop'"),
         ({"val_metrics": ("precision_at_1",)}, "val_metrics of .* lack map_at_r"),
+        ({"test_metrics": ()}, "test_metrics of .* are none"),
         *(({"meta_classes": value}, f"meta_classes of .* is {value}: it is 2 or more") for value in (1, 0, -3)),
         ({"meta_classes": 2.5}, "meta_classes of .* is 2.5: it is a whole number or None"),
         ({"embedding_dim": True}, "embedding_dim of .* is True: it is a whole number or None"),

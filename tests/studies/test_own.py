@@ -210,7 +210,10 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ('[mine]\nlike = "cub200-roth2020"\n', "unknown like of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\nseeds = 1\n', "did you mean 'seed'"),
         ('[mine]\nlike = "glyphs-quick"\nseed = -1\n', "0 or more"),
-        ('[mine]\nlike = "glyphs-quick"\nlr = "fast"\n', "study 'mine': lr of protocol musgrave2020-characters is 'fast': it is a number"),
+        (
+            '[mine]\nlike = "glyphs-quick"\nlr = "fast"\n',
+            "study 'mine': lr of protocol musgrave2020-characters is 'fast'",
+        ),
         ('[mine]\nlike = "glyphs-quick"\nembedding_dim = 1.5\n', "is 1.5: it is a whole number or None"),
         ('[mine]\nlike = "glyphs-quick"\nlayer_norm = 1\n', "is 1: it is true or false"),
         ('[mine]\nlike = "glyphs-quick"\nseed = true\n', "0 or more"),
