@@ -56,20 +56,18 @@ def untrained(study):
 
 
 @pytest.mark.parametrize("of_methods", [False, True])
-def test_weights_that_were_replaced_are_noticed_before_anything_trains(home, of_methods, monkeypatch):
-    file = home / "conv4.pth"
-    torch.save(models.create_trunk("conv4").state_dict(), file)
-    smoke = studies.get("glyphs-smoke")
-    changes = {"weights": str(file)}
-    mine = replace(smoke, name="mine", protocol=smoke.protocol if of_methods else replace(smoke.protocol, **changes))
-    methods = [mine.method("contrastive"), mine.method("triplet")]
+def test_weights_that_were_replaced_are_noticed_before_anything_trains(home, pictures, of_methods, monkeypatch):
+    file = home / "own.pth"
+    weights(file, 0)
+    mine = quick("mine", f"folder:{pictures}", weights=None if of_methods else str(file))
+    methods = list(METHODS)
     if of_methods:
-        methods = [replace(each, name=f"my-{each.name}", changes=changes) for each in methods]
+        methods = [replace(each, name=f"my-{each.name}", changes={"weights": str(file)}) for each in methods]
     run.run(mine, methods[:1])
-    torch.save(models.create_trunk("conv4").state_dict(), file)
+    weights(file, 1)
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("a unit was run"))
     with pytest.raises(
-        DmlrcError, match=r"the weights .*conv4.pth' are others than those with which study 'mine' was begun"
+        DmlrcError, match=r"the weights .*own.pth' are others than those with which study 'mine' was begun"
     ):
         run.run(mine, methods[1:])
 
