@@ -244,7 +244,8 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
 def results(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results`; marks and ranks are among all rows."""
     state = tables.status(records, labels.KNOWN).loc[[name for name in rows(records) if name != PRETRAINED]]
-    return musgrave.results(accuracy(records), *labels.dimensions(records), state, labels.KNOWN)
+    both = musgrave.results(accuracy(records), *labels.dimensions(records), state, labels.KNOWN)
+    return musgrave.with_own(both, records, labels.KNOWN)
 
 
 def one_function(records: StudyRecords) -> float:

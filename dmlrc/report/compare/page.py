@@ -59,10 +59,8 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     verdicts = [verdict(recorded, compared, method) for method in methods]
     publish.takeaways(*verdicts, significance.luck(compared))
 
-    cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
+    cells, marks = musgrave.results_of(recorded, known)
     heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
-    apart = [f"{known[name].label}: {words}." for name, words in about.apart(recorded).items() if name in known]
-    heading += " Not as the protocol says: ".join(["", " ".join(apart)]) if apart else ""
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:
