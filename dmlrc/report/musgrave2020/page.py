@@ -57,9 +57,12 @@ def results(
     return cells.rename_axis("Method"), marks.rename_axis("Method")
 
 
-def results_of(records: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`results` of a study, `with_own`."""
-    both = results(accuracy(records), *labels.dimensions(records), tables.status(records, methods), methods)
+def results_of(
+    records: StudyRecords, methods: Methods = METHODS, frame: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`results` of a study, `with_own`. frame: in the place of its `accuracy`."""
+    frame = accuracy(records) if frame is None else frame
+    both = results(frame, *labels.dimensions(records), tables.status(records, methods), methods)
     return with_own(both, records, methods)
 
 
