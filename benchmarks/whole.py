@@ -28,12 +28,13 @@ from dmlrc import studies
 from dmlrc.data import ImageSet
 from dmlrc.inputs import ImageSource, PreparedData, device
 from dmlrc.methods import Method
+from dmlrc.models.settings import settled
 from dmlrc.papers import musgrave2020
 from dmlrc.plan import Chain, next_units
 from dmlrc.protocol import PRECISIONS, Protocol
 from dmlrc.records import provenance
 from dmlrc.training import FoldRun, Learner, Task, Trainer, TrainingRun
-from dmlrc.unit import run_unit, settled
+from dmlrc.unit import run_unit
 
 SIZE, CLASSES, IMAGES, BATCH = 112, 64, 8, 32
 WARM_UP = 5

@@ -7,7 +7,7 @@ maps in front of that layer.
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -19,11 +19,10 @@ from tqdm import tqdm
 from dmlrc import data, models
 from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
-from dmlrc.errors import DmlrcError, UsageError, unknown
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.models.devices import check_device
+from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
-
-SPLITS = ("halves", "ratio_4_1_5", "official")
 
 
 class Source(Interface):
@@ -152,6 +151,7 @@ _BATCH, _LAYOUT = 16, {"memory_format": torch.channels_last}
 _PART = 16 * _BATCH  # images, some seconds: whole batches, so that parts change no number
 
 
+@defaults()
 def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, mirrored: bool = False) -> np.ndarray:
     """The trunk's features (N, F) float32 of every image, on the evaluation crop or its mirror image; cached on disk.
 
@@ -186,6 +186,7 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
     return features
 
 
+@defaults()
 def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np.ndarray:
     """The maps (N, V, C, h, w) float16 in front of the layer that the trunk trains from; cached on disk, mapped.
 
@@ -336,10 +337,30 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
     return frozen_features(images, given, device())
 
 
+_FILES: dict[str, str] = {}
+"""Digests of the files that `prepare` and `_computed_once` have read, by what they are called."""
+
+
+def renew(digests: Mapping[str, str]) -> None:
+    """Forget what was made ready of files that have been replaced since. digests: of those of today."""
+    if any(_FILES.get(name) != digest for name, digest in digests.items()):
+        prepare.cache_clear()
+        _computed_once.cache_clear()
+    _FILES.update(digests)
+
+
+def check_same(study: str, begun: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise DmlrcError for files that are others than those with which a study was begun. Both: digests by name."""
+    for name, digest in begun.items():
+        if now.get(name, digest) != digest:
+            raise DmlrcError(
+                f"the {name} are others than those with which study {study!r} was begun: put them back, or give the "
+                "study another name"
+            )
+
+
 def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: str, seed: int) -> Splits:
     """The splits of a protocol. Raises UsageError where the data set has no such ones, or too few classes for them."""
-    if protocol.split not in SPLITS:
-        raise unknown("split", protocol.split, SPLITS)
     if protocol.split == "ratio_4_1_5":
         return ratio_4_1_5(images.labels, order=class_order, seed=seed)
     if protocol.split == "official":

@@ -4,7 +4,7 @@ Nothing here trains, and nothing imports torch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Unit:
     number: int
     params: dict[str, float]
     contents: str | None = None  # of one's own images, see `dmlrc.data.contents`
+    inputs: Mapping[str, str] = field(default_factory=dict)  # digests of files with a name, see `dmlrc.run`
     proposals: int = 1  # of its search at a time
     fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
     keeps_model: bool = False  # of a rerun: its record comes with the model, see `dmlrc.models.saved`
@@ -107,6 +108,8 @@ class Plan:
         Reruns of another setting than the best trial's, which are made again.
     outdated : list of Outdated
         Units of methods that have changed since, which are made again.
+    inputs : mapping
+        Digests of the files with a name that the units read, as whoever runs them knows them.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class Plan:
         models: bool = False,
     ):
         self.study, self.models = study, models
+        self.inputs: Mapping[str, str] = {}
         self.chains = _chains(study, study.methods if methods is None else methods)
         self.ended: list[Mapping] = []
         self.stale: list[Mapping] = []
@@ -157,7 +161,7 @@ class Plan:
     def next_units(self, chain: Chain, proposals: int = 1) -> list[Unit]:
         """Units that a chain can run now, see `next_units`."""
         units = next_units(self.study, chain, self.done(chain), proposals)
-        return [replace(unit, keeps_model=self.models and unit.kind == "rerun") for unit in units]
+        return [replace(unit, keeps_model=self.models and unit.kind == "rerun", inputs=self.inputs) for unit in units]
 
     def lacks_trials(self, chain: Chain) -> bool:
         """Tell whether the search of a chain is not whole yet."""

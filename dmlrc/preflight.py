@@ -16,9 +16,10 @@ from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
+from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, Study
 from dmlrc.records import fingerprint
-from dmlrc.training import batch_layout, check_batches, check_choices, check_pairs
+from dmlrc.training import batch_layout, chance_of_its_own, check_batches, check_choices, check_pairs, seed_all
 
 BATCHES = 3
 
@@ -62,6 +63,7 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
     return fit
 
 
+@defaults()
 def check_method(method: Method, study: Study) -> list[str]:
     """Build the loss of a method and call it, as a study would, and return what its author should know, in sentences.
 
@@ -116,8 +118,12 @@ def _called(
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
-    with torch.random.fork_rng(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):
-        torch.manual_seed(0)
+    with (
+        torch.random.fork_rng(),
+        chance_of_its_own(),
+        _told(method, f"{classes} x {images} embeddings of {dim} numbers"),
+    ):
+        seed_all(0)
         loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []
         for _ in range(BATCHES):

@@ -7,9 +7,11 @@ data set, with its methods.
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from dmlrc import data
 from dmlrc.errors import UsageError, unknown
@@ -20,8 +22,12 @@ TABLE = "table"
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+SPLITS = ("halves", "ratio_4_1_5", "official")
+ARRAYS = ("histograms", "spectrum")
+CLASS_ORDERS = ("default", "random")
 _CHOICES = {
     "precision": PRECISIONS,
+    "split": SPLITS,
     "lr_decay": ("none", "linear"),
     "augmentation": ("crop", "place", "affine", "none", "flip"),
 }
@@ -29,8 +35,34 @@ _LEAST = {
     **dict.fromkeys(("embedding_dim", "image_size", "crop_size", "iterations_per_epoch", "eval_every", "members"), 1),
     **dict.fromkeys(("folds", "max_epochs", "patience", "warmup_epochs", "lr", "new_lr", "momentum"), 0),
     **dict.fromkeys(("weight_decay", "loss_weight_decay"), 0),
+    "meta_classes": 2,
 }
 """The settings that are one of some words, and the least that numbers may be."""
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
+_kinds = functools.cache(get_type_hints)
+
+
+def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
+    """Raise UsageError for a field of another kind than it is declared, and for a number below its least."""
+    for name, kind in _kinds(type(owner)).items():
+        value = getattr(owner, name)
+        if not _fits(value, kind):
+            several = "a tuple, each " if get_origin(kind) is tuple else ""
+            words = " or ".join(_WORDS[each] for each in dict.fromkeys(get_args(kind) or (kind,)) if each in _WORDS)
+            raise UsageError(f"{name} of {called} is {value!r}: it is {several}{words}")
+        if name in least and value is not None and not least[name] <= value < math.inf:
+            raise UsageError(f"{name} of {called} is {value}: it is {least[name]} or more, and finite")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Tell whether a value is of a kind, as a field declares it; true and false are no numbers."""
+    kinds = get_args(kind) or (kind,)
+    if get_origin(kind) is tuple:
+        is_whole = isinstance(value, tuple) and (kinds[-1] is ... or len(value) == len(kinds))
+        return is_whole and all(_fits(item, kinds[0]) for item in value)
+    if isinstance(value, bool):
+        return bool in kinds
+    return isinstance(value, (*kinds, int) if float in kinds else kinds)
 
 
 class OwnMetric(str):
@@ -200,21 +232,28 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
     paper: str
 
     def __post_init__(self):
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
-        for name, least in _LEAST.items():
-            if getattr(self, name) is not None and not getattr(self, name) >= least:
-                raise UsageError(f"{name} of protocol {self.name} is {getattr(self, name)}: it is {least} or more")
-        if not 0 < self.class_share <= 1:
-            raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
-        if self.validates and "map_at_r" not in self.val_metrics:
-            raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
-        if functions := [metric for metric in self.test_metrics if not isinstance(metric, str)]:
+        if isinstance(self.test_metrics, tuple) and (functions := list(filter(callable, self.test_metrics))):
             raise UsageError(
                 f"{functions[0]!r} among the metrics of protocol {self.name} is no name: for a metric of your own, "
                 "take `dmlrc.studies.with_metrics(study, NAME, metric)`"
             )
+        _check(self, f"protocol {self.name}", _LEAST)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        if not self.test_metrics:
+            raise UsageError(f"test_metrics of protocol {self.name} are none, so that no score is recorded: name some")
+        if strange := [name for name in self.arrays if name not in ARRAYS]:
+            raise unknown("array", strange[0], ARRAYS)
+        for name, most in (("crop_scale", 1), ("crop_ratio", math.inf)):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= most or math.isinf(high):
+                limit = f", at most {most}" if most == 1 else ""
+                raise UsageError(f"{name} of protocol {self.name} is from {low} to {high}: it rises, above 0{limit}")
+        if not 0 < self.class_share <= 1:
+            raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
+        if self.validates and "map_at_r" not in self.val_metrics:
+            raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):
@@ -250,6 +289,10 @@ class Budget:
     reruns: int
     max_epochs: int | None = None
     iterations_per_epoch: int | None = None
+
+    def __post_init__(self):
+        least = {"trials": 0, "reruns": 0, "max_epochs": 0, "iterations_per_epoch": 1}
+        _check(self, f"budget {self.name}", least)
 
     @property
     def base(self) -> str:
@@ -290,6 +333,12 @@ class Study:
     expected: str = ""
 
     def __post_init__(self):
+        for name, least in (("seed", 0), ("repetitions", 1)):
+            value = getattr(self, name)
+            if not _fits(value, int) or value < least:
+                raise UsageError(f"{name} of study {self.name} is {value!r}: it is a whole number, {least} or more")
+        if self.class_order not in CLASS_ORDERS:
+            raise unknown("class_order", self.class_order, CLASS_ORDERS)
         if self.budget.trials > 1 and not self.protocol.validates:
             raise UsageError(f"study {self.name} searches without validation: give it no trials, or folds")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dmlrc import data, errors, models, plan, preflight, records
+from dmlrc import data, errors, inputs, models, plan, preflight, records
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
 from dmlrc.executors.cluster import Dask
@@ -27,7 +27,7 @@ from dmlrc.methods import Method
 from dmlrc.plan import Chain, Outdated, Plan, Unit
 from dmlrc.protocol import Study
 from dmlrc.records import provenance
-from dmlrc.unit import defaults, failed, run_unit
+from dmlrc.unit import failed, run_unit
 
 
 def run(
@@ -112,9 +112,12 @@ def run(
 def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
     """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
     study = todo.study
+    todo.inputs = digests = _inputs(study, methods)
+    inputs.renew(digests)
+    if found := records.find(study.name):
+        inputs.check_same(study.name, found.meta.get("inputs", {}), digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
-        with defaults():
-            prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
+        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
         if outdated.method in {method.name for method in methods}:  # else nothing would take the place of its records
             _set_aside(study, outdated)
@@ -125,7 +128,7 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, used, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
-                _begin(study, methods)
+                _begin(study, methods, digests)
                 begun = True
             _write(study.name, record)
             todo.add(record)
@@ -143,18 +146,17 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
             )
 
 
-def _begin(study: Study, methods: Sequence[Method]) -> None:
+def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) -> None:
     """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
 
-    methods: those that are run, which need not be the study's own.
+    methods: those that are run, which need not be the study's own. digests: see `_inputs`.
     """
     with records.writing_meta(study.name) as path:
-        records.write_sealed(
-            path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods)
-        )
+        given = study, methods, digests
+        records.write_sealed(path, _grown(*given, path) if records.is_begun(study.name) else _new(*given))
 
 
-def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
+def _new(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) -> dict[str, Any]:
     images = load_images(study.dataset, study.effective_protocol)
     facts = {
         "name": study.dataset,
@@ -167,36 +169,30 @@ def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": _changes({}, [*study.methods, *methods]),
-        "inputs": _inputs(study, methods),
+        "inputs": digests,
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
 
 
-def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
+def _grown(study: Study, methods: Sequence[Method], digests: Mapping[str, str], path: Path) -> dict[str, Any]:
     before = records.read_raw_meta(path)
-    inputs = before.get("inputs", {}) | (now := _inputs(study, methods))
-    for name, digest in before.get("inputs", {}).items():
-        if now.get(name, digest) != digest:
-            raise DmlrcError(
-                f"the {name} are others than those with which study {study.name!r} was begun: put them back, or give "
-                "the study another name"
-            )
+    inputs.check_same(study.name, before.get("inputs", {}), digests)
     settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
     of_methods = {
         "settings": before.get("settings", {}) | settings,
         "changes": _changes(before.get("changes", {}), methods),
-        "inputs": inputs,
+        "inputs": before.get("inputs", {}) | digests,
     }
     return before | records.grown(before, study.configuration()) | of_methods
 
 
 def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
     """Digests of what is read from files of a known name: the images of a data set, the weights of trunks."""
-    weights = {study.protocol.weights, *(study.protocol_of(method).weights for method in methods)}
-    digests = {f"images of {study.dataset!r}": data.images_digest(study.dataset)}
-    digests |= {f"weights {name!r}": models.weights_digest(name) for name in sorted(filter(None, weights), key=str)}
-    return {name: digest for name, digest in digests.items() if digest}
+    digests = data.set_digests(study.dataset)
+    for protocol in (study.protocol, *map(study.protocol_of, methods)):
+        digests |= models.weights_digest(protocol.trunk, protocol.weights)
+    return digests
 
 
 def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:

@@ -1,24 +1,22 @@
 """The unit of work: a trial or a rerun of one method, with its runs on all folds; what it leaves is one record."""
 
-import contextlib
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import version
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
-from dmlrc import data, training
+from dmlrc import data, inputs, models, training
 from dmlrc.building import normalized
 from dmlrc.data.meta_classes import meta_labels
-from dmlrc.errors import DivergedError, DmlrcError, LossError, UsageError
+from dmlrc.errors import DivergedError, DmlrcError, LossError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare
 from dmlrc.methods import PRETRAINED, Choice, Space
 from dmlrc.models import saved
+from dmlrc.models.settings import settled
 from dmlrc.plan import Unit
 from dmlrc.records import provenance
 
@@ -103,92 +101,10 @@ def _prepared(unit: Unit) -> PreparedData:
             f"the images of {unit.dataset!r} have changed since study {unit.study!r} was begun: put them back, or give "
             "the study another name"
         )
+    now = models.weights_digest(unit.protocol.trunk, unit.protocol.weights)
+    inputs.check_same(unit.study, unit.inputs, now)
+    inputs.renew(unit.inputs)
     return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
-
-
-@contextlib.contextmanager
-def settled(device: torch.device, precision: str) -> Iterator[None]:
-    """Settle what holds while a unit runs, whatever the caller has set, who has it back afterwards.
-
-    torch's defaults; one thread on a CPU; on a GPU, the same numbers from the same seed.
-
-    Raises UsageError for a precision that the device does not have.
-    """
-    if device.type != "cuda" and precision != "float32":
-        raise UsageError(f"precision {precision!r} is that of a GPU, and this runs on {device.type}: take float32")
-    with defaults(), _repeatable("tf32" if precision == "tf32" else "ieee") if device.type == "cuda" else _one_thread():
-        yield
-
-
-@contextlib.contextmanager
-def defaults() -> Iterator[None]:
-    """The settings of torch that change numbers as torch has them, and afterwards as they were."""
-    dtype, products = torch.get_default_dtype(), torch.get_float32_matmul_precision()
-    elsewhere = torch.get_default_device().type != "cpu"  # naming one, even the CPU, makes every call slower
-    with (
-        torch.device("cpu") if elsewhere else contextlib.nullcontext(),
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        torch.autocast("cpu", enabled=False),
-        torch.autocast("cuda", enabled=False),
-        contextlib.nullcontext() if torch.backends.mkldnn.enabled else torch.backends.mkldnn.flags(enabled=True),
-    ):
-        torch.set_default_dtype(torch.float32)
-        torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.set_float32_matmul_precision(products)
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    threads, flushed = torch.get_num_threads(), _flushes_denormals()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
-    try:
-        with threadpool_limits(1):  # NumPy's products too
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(flushed)
-
-
-def _flushes_denormals() -> bool:
-    """Tell whether numbers below the normal ones become 0, which torch does not tell."""
-    return bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)
-
-
-_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-
-
-@contextlib.contextmanager
-def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
-    """The same numbers from the same seed on a GPU. convolutions: torch's word for their precision.
-
-    On an NVIDIA H200, with torch's own settings, a run of conv4 repeated gave other numbers. Forward and backward of 32
-    images, with those settings and with these: conv4 3.1 and 3.7 ms, BN-Inception at 227 px 27 and 35, ResNet-50 at
-    227 px 21 and 66, of which two thirds are the full float32.
-    """
-    enabled, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled, precision = torch.utils.deterministic.fill_uninitialized_memory, torch.backends.cudnn.conv.fp32_precision
-    workspace = os.environ.get(_WORKSPACE)
-    os.environ.setdefault(_WORKSPACE, ":4096:8")  # is read with the first product
-    torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.backends.cudnn.conv.fp32_precision = convolutions  # TF32, torch's default, keeps ten bits
-    # gradients of a `training.Graph` are gathered in the stream that captured them, which each step waits for
-    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(enabled, warn_only=warn)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
-        torch.backends.cudnn.conv.fp32_precision = precision
-        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)  # torch's default; it tells no other
-        if workspace is None:
-            del os.environ[_WORKSPACE]
 
 
 def _trained(unit: Unit, prepared: PreparedData) -> list[training.TrainingRun]:

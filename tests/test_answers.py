@@ -170,21 +170,3 @@ def test_a_parameter_of_papermill_is_of_the_kind_that_the_notebook_takes(name, v
 def test_a_parameter_of_another_kind_is_refused(value, default):
     with pytest.raises(UsageError, match="parameter 'x' is"):
         parameters._as_wanted("x", value, default)
-
-
-@pytest.mark.parametrize("of_methods", [False, True])
-def test_weights_that_were_replaced_are_noticed(tmp_path, monkeypatch, of_methods):
-    file = tmp_path / "conv4.pth"
-    torch.save(models.create_trunk("conv4").state_dict(), file)
-    smoke = studies.get("glyphs-smoke")
-    changes = {"weights": str(file)}
-    mine = replace(smoke, name="mine", protocol=smoke.protocol if of_methods else replace(smoke.protocol, **changes))
-    methods = [mine.method("contrastive"), mine.method("triplet")]
-    if of_methods:
-        methods = [replace(each, name=f"my-{each.name}", changes=changes) for each in methods]
-    run.run(mine, methods[:1])
-    torch.save(models.create_trunk("conv4").state_dict(), file)
-    with pytest.raises(
-        DmlrcError, match=r"the weights .*conv4.pth' are others than those with which study 'mine' was begun"
-    ):
-        run.run(mine, methods[1:])

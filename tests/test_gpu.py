@@ -13,10 +13,11 @@ import torch.nn.functional as F
 from cases import loop
 from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
-from dmlrc import inputs, losses, metrics, models, records, studies, training, unit
+from dmlrc import inputs, losses, metrics, models, records, studies, training
 from dmlrc.executors import pool
 from dmlrc.methods import Method
 from dmlrc.metrics import histograms, neighbours
+from dmlrc.models import settings
 from dmlrc.protocol import Budget
 from dmlrc.run import run as run_study
 
@@ -62,7 +63,7 @@ def test_a_run_without_random_numbers_is_that_of_the_cpu(photographs, monkeypatc
 def test_frozen_features_and_maps_are_those_of_the_cpu(photographs):
     images = inputs.load_images("photographs", FROZEN.trunk_input)
     places = [torch.device(name) for name in ("cpu", "cuda")]
-    with unit._repeatable():
+    with settings._repeatable():
         here, there = (inputs.frozen_features(images, FROZEN.trunk_input, place) for place in places)
         assert there == pytest.approx(here, rel=1e-4, abs=1e-5)
         here, there = (inputs.frozen_maps(images, PARTIAL.trunk_input, place) for place in places)
@@ -116,7 +117,7 @@ def test_the_same_batch_gives_the_same_gradients(name):
         value.backward()
         return [value.detach(), embeddings.grad, *(weight.grad for weight in loss.parameters())]
 
-    with unit._repeatable():
+    with settings._repeatable():
         first = step()
         for _ in range(3):
             assert all(torch.equal(one, other) for one, other in zip(step(), first, strict=True))
@@ -135,7 +136,7 @@ def test_the_same_images_give_a_trunk_the_same_gradients(trunk):
         return torch.autograd.grad(network(images).square().mul(torch.arange(32, device="cuda")).sum(), weights)
 
     weights = [weight for weight in network.parameters() if weight.requires_grad]
-    with unit._repeatable():
+    with settings._repeatable():
         assert all(torch.equal(one, other) for one, other in zip(gradients(), gradients(), strict=True))
 
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, fields, replace
 
+import numpy as np
 import pytest
 
 from dmlrc.errors import UsageError
@@ -79,6 +80,25 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
         ({"lr_decay": "cosine"}, "unknown lr_decay 'cosine'"),
         ({"augmentation": "corp"}, "unknown augmentation 'corp': did you mean 'crop'"),
         ({"val_metrics": ("precision_at_1",)}, "val_metrics of .* lack map_at_r"),
+        ({"test_metrics": ()}, "test_metrics of .* are none"),
+        *(({"meta_classes": value}, f"meta_classes of .* is {value}: it is 2 or more") for value in (1, 0, -3)),
+        ({"meta_classes": 2.5}, "meta_classes of .* is 2.5: it is a whole number or None"),
+        ({"embedding_dim": True}, "embedding_dim of .* is True: it is a whole number or None"),
+        ({"embedding_dim": np.int64(8)}, r"embedding_dim of .* is np.int64\(8\): it is a whole number or None"),
+        ({"lr": float("inf")}, "lr of .* is inf: it is 0 or more, and finite"),
+        ({"lr": "fast"}, "lr of .* is 'fast': it is a number"),
+        ({"frozen_trunk": "no"}, "frozen_trunk of .* is 'no': it is true or false"),
+        ({"weights": 3}, "weights of .* is 3: it is a word or None"),
+        ({"split": "thirds"}, "unknown split 'thirds': known are"),
+        ({"arrays": ("spectra",)}, "unknown array 'spectra': did you mean 'spectrum'"),
+        ({"arrays": "spectrum"}, "arrays of .* is 'spectrum': it is a tuple, each a word"),
+        ({"train_metrics": ("map_at_r", 3)}, "train_metrics of .*: it is a tuple, each a word"),
+        ({"lr_steps": (1.5,)}, r"lr_steps of .* is \(1.5,\): it is a tuple, each a whole number"),
+        ({"crop_scale": (0.5, 0.2)}, "crop_scale of .* is from 0.5 to 0.2: it rises, above 0, at most 1"),
+        ({"crop_scale": (0.5, 1.5)}, "crop_scale of .* is from 0.5 to 1.5: it rises, above 0, at most 1"),
+        ({"crop_scale": (0.5,)}, r"crop_scale of .* is \(0.5,\): it is a tuple, each a number"),
+        ({"crop_ratio": (0, 1)}, "crop_ratio of .* is from 0 to 1: it rises, above 0$"),
+        ({"crop_ratio": (1.0, float("inf"))}, "crop_ratio of .* is from 1.0 to inf: it rises, above 0$"),
     ],
 )
 def test_a_setting_that_nothing_could_train_with_is_refused(setting, says):
@@ -89,3 +109,22 @@ def test_a_setting_that_nothing_could_train_with_is_refused(setting, says):
 def test_what_may_be_left_out_may_be():
     open_ended = {"embedding_dim": None, "iterations_per_epoch": None, "new_lr": None, "loss_weight_decay": None}
     assert replace(STUDY.protocol, folds=0, val_metrics=(), max_epochs=0, patience=0, **open_ended).folds == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"seed": -1}, "seed of study mine is -1: it is a whole number, 0 or more"),
+        ({"repetitions": 1.5}, "repetitions of study mine is 1.5: it is a whole number, 1 or more"),
+        ({"class_order": "alphabet"}, "unknown class_order 'alphabet': known are default, random"),
+    ],
+)
+def test_a_study_that_no_seed_or_order_could_be_made_of_is_refused(setting, says):
+    with pytest.raises(UsageError, match=says):
+        replace(STUDY, **setting)
+
+
+def test_a_budget_is_of_whole_numbers():
+    for wrong in ({"trials": -1}, {"reruns": 1.5}, {"max_epochs": "2"}, {"iterations_per_epoch": 0}):
+        with pytest.raises(UsageError, match=f"{next(iter(wrong))} of budget full is .*: it is"):
+            replace(STUDY.budget, **wrong)

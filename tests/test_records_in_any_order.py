@@ -127,12 +127,20 @@ class Records(RuleBasedStateMachine):
 
         return run_unit
 
-    @rule(name=METHOD, version=st.integers(0, 2), most=st.sampled_from((ALL, 1, 2, 0)))
-    def run(self, name, version, most):
-        """Perhaps after an edit of the loss, or back; perhaps killed after so many units, in the middle of a write."""
+    @rule(name=METHOD, version=st.integers(0, 2), most=st.sampled_from((ALL, 1, 2, 0)), writes=st.booleans())
+    def run(self, name, version, most, writes=False):
+        """Perhaps after an edit of the loss, or back; perhaps killed after so many units, or while the next record
+        is written."""
         self.versions[name] = version
+        made, unit = [], self.units(most + writes)
+
+        def fsync(handle):
+            if len(made) > most:
+                raise Killed
+
         with self.patch.context() as patch:
-            patch.setattr(run, "run_unit", self.units(most))
+            patch.setattr(run, "run_unit", lambda asked: made.append(asked) or unit(asked))
+            patch.setattr(records.files.os, "fsync", fsync)
             try:
                 run.run(STUDY, self.methods(name))
             except Killed:
@@ -219,6 +227,9 @@ class Records(RuleBasedStateMachine):
             for (name, number), each in scores.items()
         }
         assert read == {key: value(key, version) for key, version in visible.items()}
+        for params in [*found.trials["params"], *found.reruns["params"]]:
+            params["spoiled"] = 1.0  # what was handed out is the caller's: the next reader has it as it was
+        found.meta.clear()
 
     @invariant()
     def what_is_left_to_do_is_what_is_missing(self):

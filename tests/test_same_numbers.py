@@ -4,14 +4,18 @@ import contextlib
 import importlib
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+import small_units
 import torch
+from cases import loop
 
-from dmlrc import executors, plan, studies
-from dmlrc.methods import Method
-from dmlrc.protocol import Budget
+from dmlrc import executors, inputs, plan, preflight, studies
+from dmlrc.methods import Float, Method
+from dmlrc.models.settings import defaults, settled
+from dmlrc.protocol import Budget, TrunkInput
 from dmlrc.unit import run_unit
 
 SHORT = replace(
@@ -19,11 +23,11 @@ SHORT = replace(
 )
 
 
-def by_chance(embeddings, labels):
+def by_chance(embeddings, labels, scale=0.1):
     chosen = np.random.permutation(len(labels))[: 8 + random.randrange(8)]
     distances = torch.cdist(embeddings[chosen], embeddings[chosen])
     same = labels[chosen][:, None] == labels[chosen]
-    return (distances * same).sum() - 0.1 * (distances * ~same).sum()
+    return (distances * same).sum() - scale * (distances * ~same).sum()
 
 
 def record(loss="contrastive"):
@@ -45,38 +49,92 @@ def test_a_loss_that_draws_from_numpy_and_python_gives_the_same_numbers_and_leav
 
 
 @contextlib.contextmanager
-def float64():
-    torch.set_default_dtype(torch.float64)
+def put(set_it, read, value):
+    before = read()
+    set_it(value)
     try:
         yield
     finally:
-        torch.set_default_dtype(torch.float32)
+        set_it(before)
 
 
-@contextlib.contextmanager
-def rough_products():
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision("highest")
+def attribute(owner, name, value):
+    """A setting of the caller's that is an attribute, and how it is read."""
+    read = partial(getattr, owner, name)
+    return lambda: put(partial(setattr, owner, name), read, value), read
+
+
+def called(set_it, read, value):
+    return lambda: put(set_it, read, value), read
+
+
+SETTINGS = {  # of the caller: how they are set and read
+    "float64": called(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
+    "products": called(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, "medium"),
+    "no_grad": (torch.no_grad, torch.is_grad_enabled),
+    "inference_mode": (torch.inference_mode, torch.is_inference_mode_enabled),
+    "autocast": (lambda: torch.autocast("cpu", torch.bfloat16), lambda: torch.is_autocast_enabled("cpu")),
+    "oneDNN": (lambda: torch.backends.mkldnn.flags(enabled=False), lambda: torch.backends.mkldnn.enabled),
+    "device": (lambda: torch.device("meta"), torch.get_default_device),
+    "products of oneDNN": attribute(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+    "convolutions of oneDNN": attribute(torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
+    "cuDNN's choice": attribute(torch.backends.cudnn, "benchmark", True),
+    "no cuDNN": attribute(torch.backends.cudnn, "enabled", False),
+    "deterministic": called(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True),
+    "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), torch.is_anomaly_enabled),
+    "NumPy's errors": (lambda: np.errstate(all="raise"), np.geterr),
+}
 
 
 def test_what_the_caller_has_set_changes_no_number_and_stays():
     expected = record()
-    for name, setting, read in (
-        ("float64", float64, torch.get_default_dtype),
-        ("products", rough_products, torch.get_float32_matmul_precision),
-        ("no_grad", torch.no_grad, torch.is_grad_enabled),
-        ("inference_mode", torch.inference_mode, torch.is_inference_mode_enabled),
-        ("autocast", lambda: torch.autocast("cpu", torch.bfloat16), lambda: torch.is_autocast_enabled("cpu")),
-        ("oneDNN", lambda: torch.backends.mkldnn.flags(enabled=False), lambda: torch.backends.mkldnn.enabled),
-        ("device", lambda: torch.device("meta"), torch.get_default_device),
-    ):
+    for name in ("float64", "products", "no_grad", "inference_mode", "autocast", "oneDNN", "device"):
+        setting, read = SETTINGS[name]
         with setting():
             before = read()
             assert record() == expected, name
             assert read() == before, name
+
+
+@loop("name", SETTINGS)
+def test_a_unit_has_settings_of_its_own(name):
+    """Those too that change no number on this machine."""
+    setting, read = SETTINGS[name]
+    with defaults():
+        of_its_own = read()
+    with setting():
+        before = read()
+        assert before != of_its_own
+        with defaults():
+            assert read() == of_its_own
+        assert read() == before
+        with settled(torch.device("cpu"), "float32"):
+            assert read() == of_its_own
+        assert read() == before
+
+
+def test_cached_features_are_those_of_torch_as_it_is(home, monkeypatch):
+    given = TrunkInput("squeezenet1_0", None, True, 64, 64, "none", "crop")
+    images = replace(small_units.PHOTOGRAPHS, images=np.repeat(np.repeat(small_units.PIXELS[:8], 4, 2), 4, 3))
+
+    def features(folder):
+        monkeypatch.setenv("DMLRC_CACHE", str(home / folder))
+        return inputs.frozen_features(images, given, torch.device("cpu")).tolist()
+
+    expected = features("first")
+    for name in ("float64", "autocast", "oneDNN", "device", "inference_mode"):
+        with SETTINGS[name][0]():
+            assert features(name) == expected, name
+
+
+@loop("name", ["no_grad", "inference_mode", "device", "float64", "NumPy's errors"])
+def test_the_first_look_at_a_loss_is_under_settings_of_its_own_too(name):
+    random.seed(3)
+    before = random.getstate()
+    with SETTINGS[name][0]():
+        remarks = preflight.check_method(Method("mine", by_chance, {"scale": Float(0, 1)}), SHORT)
+    assert remarks == []
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize("import_it", [True, False])

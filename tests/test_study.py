@@ -26,9 +26,10 @@ from dmlrc import data, errors, paths, plan, preflight, records, run, studies, t
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
+from dmlrc.models.settings import settled
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import SMOKE, Budget, Study
-from dmlrc.unit import Unit, run_seed, run_unit, settled
+from dmlrc.unit import Unit, run_seed, run_unit
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 

@@ -16,7 +16,7 @@ from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from dmlrc.report import about, publish
+from dmlrc.report import about, citations, publish
 
 LOGGER = logging.getLogger(__name__)
 
@@ -42,7 +42,9 @@ def _convert(node: nodes.Element, as_block: bool) -> str:
 
 
 def cite(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Every page says how it is cited: the chapters in their feet, which notebooks make, the others here."""
+    """Links to papers become citations; and every page says how it is cited itself: the chapters in their feet, which
+    notebooks make, the others here."""
+    source[0] = citations.as_roles(source[0])
     page = Path(docname)
     if page.parent.name != "chapters":
         entry = f"```bibtex\n{about.bibtex(page.name)}\n```"

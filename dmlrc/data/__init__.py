@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "available": ["extent", "folder_name", "names", "state"],
         "download": ["check", "fetch"],
         "features": ["FeatureSet"],
-        "identity": ["contents", "images_digest"],
+        "identity": ["contents", "set_digests"],
         "listing": ["ImageSet"],
         "loading": ["load"],
     },

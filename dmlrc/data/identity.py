@@ -30,15 +30,22 @@ def contents(name: str) -> str | None:
         return None
 
 
-def images_digest(name: str) -> str | None:
-    """The same of a data set of image files that has a name; None for one that is part of the package, or not here."""
+def set_digests(name: str) -> dict[str, str]:
+    """Compute digests of a data set of image files that has a name, by what they are of: its images, and their classes
+    and parts. Nothing of a set that is part of the package, or not here."""
     if name not in SOURCES:
-        return None
+        return {}
     try:
         home = locate(name, data_root())
-        return _digest_of(home, SOURCES[name].listing(home))
+        listing = SOURCES[name].listing(home)
+        parts = None if listing.partition is None else listing.partition.tolist()
+        facts = json.dumps([listing.labels.tolist(), parts])
+        return {
+            f"images of {name!r}": _digest_of(home, listing),
+            f"classes of {name!r}": hashlib.sha256(facts.encode()).hexdigest()[:16],
+        }
     except DmlrcError:
-        return None
+        return {}
 
 
 def _digest_of(home: Path, listing: Listing) -> str:

@@ -1,5 +1,6 @@
 """Trunks by name, and where their files of weights lie: answered without importing torch."""
 
+import functools
 import glob
 import hashlib
 import os
@@ -143,15 +144,34 @@ def packaged_file(weights: Packaged) -> Path:
         ) from None
 
 
-def weights_digest(weights: str | Path | None) -> str | None:
-    """Compute the SHA-256 of a file of weights that is named by its path; None for weights that are told otherwise."""
-    if weights in (None, "imagenet", "package"):
-        return None
+def weights_digest(trunk: str, weights: str | None) -> dict[str, str]:
+    """Compute the SHA-256 of the file of a trunk's weights, by what they are called; nothing of one that is not here.
+
+    Nothing either of files whose checksum is known: those of torchvision and of packages.
+    """
+    called = f"weights {weights!r}{f' of {trunk}' if weights == 'imagenet' else ''}"
     try:
-        with find_weights(weights).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        if weights == "imagenet" and trunk.startswith(TIMM):
+            from dmlrc.models import from_timm
+
+            file = from_timm.downloaded_file(trunk)
+        elif weights == "imagenet":
+            file = find_weights(BN_INCEPTION_FILE) if trunk == "bn_inception" else None
+        else:
+            file = None if weights in (None, "package") else find_weights(weights)
     except MissingDataError:
-        return None
+        return {}
+    if file is None:
+        return {}
+    facts = file.stat()
+    return {called: _sha256(file, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)}
+
+
+@functools.cache
+def _sha256(file: Path, *state: int) -> str:
+    """The SHA-256 of a file in this state."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def find_weights(path: str | Path) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from dmlrc import papers, studies
+from dmlrc.methods import LEARNING_RATE
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords, provenance
 from dmlrc.report import labels, rates, titles
@@ -152,13 +153,20 @@ def _aside(text: str) -> str:
     return f"{name} ({rest})" if comma else name
 
 
+NOT_AS_THE_PROTOCOL = "not as the protocol"
+"""The column of a table that has what `apart` says."""
+_PARTS = ("batches", "training", "settings", "space")
+"""Of a fingerprint, what may say that a method departs from its protocol."""
+
+
 def apart(records: StudyRecords) -> dict[str, str]:
     """Settings, as printed, in which methods differ from the protocol, or by the size of a batch from most others."""
     units, own = pd.concat([records.trials, records.reruns]).reindex(columns=["method", "fingerprint"]).dropna(), {}
     for method, text in units.drop_duplicates("method", keep="last").to_numpy():
-        batches, training = (json.loads(text)[part] for part in ("batches", "training"))
+        batches, training, fixed, space = (json.loads(text)[part] for part in _PARTS)
         sampler, size = batches["sampler"], batches["classes_per_batch"] * batches["images_per_class"]
         given = training | {"sampler": sampler["name"] if isinstance(sampler, dict) else sampler, "batch_size": size}
+        given["lr"] = "searched" if LEARNING_RATE in space else fixed.get(LEARNING_RATE)
         own[method] = {name: value for name, value in given.items() if value is not None}
     usual = pd.Series([given["batch_size"] for given in own.values()], dtype=int).mode()
     protocol = records.meta["protocol"] | dict(zip(["batch_size"], usual, strict=False))

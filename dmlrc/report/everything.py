@@ -13,7 +13,7 @@ from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
-from dmlrc.report import common, editions, labels, statistics, tables, titles
+from dmlrc.report import about, common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import join_later_losses
 from dmlrc.studies import experiments
 
@@ -67,6 +67,8 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if once else SEED
     places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
     names = rows["method"].map(_labels(records, known_methods(paper)))
+    apart = about.apart(records) if experiment == titles.METHODS_TABLE else {}
+    places["apart"] = [apart.get(name, "") for name in rows["method"]]
     return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
 
 
@@ -116,7 +118,7 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`every_result` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
-    texts = scores.assign(cell=[labels.percent(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
+    texts = scores.assign(cell=[labels.score(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
     texts["cell"] = texts["cell"].astype(object)
     texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
     texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
@@ -132,6 +134,7 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
             "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
             "over untrained": [labels.signed(gain, 2, "") for gain in ranked["mean"] - ranked["untrained"]],
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
+            about.NOT_AS_THE_PROTOCOL: scores.groupby(keys)["apart"].first().reindex(wide.index).to_numpy(),
             "study": wide.index.get_level_values("study").map(titles.title),
             "experiment": [
                 titles.experiment(*pair)

@@ -198,15 +198,16 @@ def format_settings(values: pd.DataFrame) -> pd.DataFrame:
     return values.apply(lambda row: row.map(lambda value: setting(row.name, value)), axis=1)
 
 
-def score(mean: float, ci95: float) -> str:
-    """As `percent` of a score, whose interval ends where the scale does.
+def score(mean: float, ci95: float, form: str = ".2%") -> str:
+    """As `number` of a score, whose interval ends where the scale does.
 
-    >>> score(0.6721, 0.0049), score(0.9881, 0.1513)
-    ('67.21 ± 0.49', '98.81 (83.68 to 100.00)')
+    >>> score(0.6721, 0.0049), score(0.9881, 0.1513), score(0.02, 0.03, ".1%")
+    ('67.21 ± 0.49', '98.81 (83.68 to 100.00)', '2.0 (0.0 to 5.0)')
     """
-    if np.isnan(mean + ci95) or 0 <= mean - ci95 <= mean + ci95 <= 1:
-        return percent(mean, ci95)
-    return f"{percent(mean)} ({percent(max(mean - ci95, 0))} to {percent(min(mean + ci95, 1))})"
+    if math.isnan(mean + ci95) or 0 <= mean - ci95 <= mean + ci95 <= 1:
+        return number(mean, ci95, form=form)
+    ends = max(mean - ci95, 0), min(mean + ci95, 1)
+    return "{} ({} to {})".format(*(number(value, form=form) for value in (mean, *ends)))
 
 
 def rate(value: float) -> str:

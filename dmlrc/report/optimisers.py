@@ -56,7 +56,7 @@ def regret_cells(by_heading: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """`regrets` as cells, in points of MAP@R: a row a sampler."""
     columns = {}
     for heading, below in by_heading.items():
-        texts = regret_means(below).apply(lambda row: labels.percent(row["mean"], row["ci95"]), axis=1).unstack()
+        texts = regret_means(below).apply(lambda row: labels.score(row["mean"], row["ci95"]), axis=1).unstack()
         columns |= {(f"{heading} ({len(below)})", f"after {number}"): texts[number] for number in EVALUATIONS}
     cells = pd.DataFrame(columns).reindex(list(LOOKS)).fillna("–")
     return cells.set_axis([label for label, *_ in LOOKS.values()]).rename_axis("Sampler")

@@ -34,7 +34,7 @@ from pandas.io.formats.style import Styler
 
 from dmlrc import paths
 from dmlrc.names import folded as id_of
-from dmlrc.report import about, editions, labels, svg, titles
+from dmlrc.report import about, citations, editions, labels, svg, titles
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -251,7 +251,7 @@ def pictures(name: str, html: str, caption: str) -> None:
 
 def _plain(markdown: str) -> str:
     """A sentence without its markup: studies by their titles, citations left out."""
-    without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`|^- ", "", _printed(markdown), flags=re.MULTILINE)
+    without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`|^- ", "", citations.as_roles(_printed(markdown)), flags=re.M)
     without = re.sub(r"(?<!\\)\[([^\]]*)\](?!\()", r"(\1)", without)  # an interval is no link
     words = re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)
     return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
@@ -318,9 +318,9 @@ def _fenced(html: str) -> str:
 
 
 def _printed(markdown: str) -> str:
-    """Studies by their titles; a number and its % stay on one line; signs as `typeset` sets them."""
+    """Studies by their titles, papers by links; a number and its % stay on one line; signs as `typeset` sets them."""
     text = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
-    return typeset(text.replace(" %", "\u00a0%"))
+    return typeset(citations.as_links(text).replace(" %", "\u00a0%"))
 
 
 def typeset(text: str) -> str:

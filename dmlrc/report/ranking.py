@@ -86,7 +86,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
     if apart:
-        rows = [(*row, apart.get(row[1], "" if place else "not as the protocol")) for place, row in enumerate(rows)]
+        rows = [(*row, apart.get(row[1], "" if place else about.NOT_AS_THE_PROTOCOL)) for place, row in enumerate(rows)]
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = not lost.index.intersection(first.index).empty
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)

@@ -91,6 +91,10 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     halves, low, high = (_optional(scores, name) for name in (half, "low", "high"))
     numbers = zip(scores["mean"], halves, low, high, forms.fillna(f".{digits}%"), strict=True)
     texts = pd.Series([labels.number(*cell) for cell in numbers], scores.index, dtype=object)
+    shares = forms.isna() & low.isna() & halves.notna()  # scores, whose scale has ends
+    texts[shares] = [
+        labels.score(*pair, f".{digits}%") for pair in zip(scores["mean"][shares], halves[shares], strict=True)
+    ]
     if "note" in scores:
         texts += scores["note"].fillna("")
     ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)

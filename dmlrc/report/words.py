@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 
 from dmlrc import paths
+from dmlrc.report import citations
 
 CHAPTER = 1_100
 """Words of a chapter."""
@@ -39,7 +40,7 @@ def count_words(markdown: str) -> int:
     >>> count("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
     7
     """
-    text = "\n".join(line for line in _text_lines(markdown) if not _NO_TEXT.match(line))
+    text = "\n".join(line for line in _text_lines(citations.as_roles(markdown)) if not _NO_TEXT.match(line))
     text = re.sub(r"\$\$.*?\$\$|<[^>]+>", " ", text, flags=re.DOTALL)
     text = re.sub(r"\{[a-z:]+\}`[^`]*`", " role ", text)
     return sum(bool(re.search(r"\w", word)) for word in text.split())

@@ -117,6 +117,20 @@ def test_a_loss_without_a_result_says_why():
     assert verdict(fake_records()) == "**My loss** has no result: it has not finished."
 
 
+@pytest.mark.parametrize("lender", [None, with_mine(0.5, 3, study="lender")])
+def test_a_page_has_one_rank_interval_of_a_row(tmp_path, monkeypatch, lender):
+    """Where the luck of search is another study's, the verdict counts it, and the results table tells no ranks."""
+    monkeypatch.setattr(page, "lenders", lambda recorded: [lender] if lender else [])
+    text = page.write(with_mine(0.5), [MINE], tmp_path).read_text()
+    said = re.search(r"My loss</strong> is number .*?its rank may be from (\d+) to (\d+)", text)
+    row = re.search(r">My loss</th>\s*<td[^>]*>([^<]*)", text)[1]
+    low, high = said.groups()
+    told = f"({low})" if low == high else f"({low}–{high})"
+    assert (told in row) == (lender is None), (told, row)
+    assert "(" not in row or lender is None
+    assert ("In brackets" in text) == (lender is None)
+
+
 @pytest.mark.parametrize("searches", [1, 2])
 def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, searches):
     file = page.write_comparison(with_mine(0.5, searches), [MINE], tmp_path / "compare")

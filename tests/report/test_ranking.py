@@ -6,7 +6,9 @@ import pandas as pd
 from factories import fake_records, made_up_unit
 
 from dmlrc import records, run, studies
-from dmlrc.report import about, labels, ranking, tables
+from dmlrc.methods import Float
+from dmlrc.report import about, everything, labels, ranking, tables
+from dmlrc.report.musgrave2020 import page
 from dmlrc.report.photos import answer
 
 
@@ -91,8 +93,19 @@ def test_a_table_that_training_did_not_lift_cannot_rank_losses():
     assert "training lifts" not in " ".join(ranking.lines(replace(records, scores=without)))
 
 
-def test_what_was_trained_otherwise_than_the_protocol_says_is_named_beside_its_row(home, monkeypatch):
-    monkeypatch.setattr(run, "run_unit", made_up_unit)
+def width(embeddings, labels):
+    return 1.0
+
+
+def made_up(asked):
+    made = made_up_unit(asked)
+    for scored in made["scores"].values():
+        scored["width"] = 1234.5 + asked.number
+    return made
+
+
+def test_what_was_trained_otherwise_than_the_protocol_says_and_own_metrics_are_beside_each_row(home, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", made_up)
     smoke = studies.get("glyphs-smoke")
     alike, rest = smoke.method("contrastive"), {"label": "", "row": ""}
     methods = (
@@ -103,22 +116,35 @@ def test_what_was_trained_otherwise_than_the_protocol_says_is_named_beside_its_r
         replace(alike, name="long", classes_per_batch=4, images_per_class=8, **rest),  # as many images
         replace(alike, name="drawn", sampler="random", **rest),
         replace(alike, name="same", optimizer=smoke.protocol.optimizer, changes={"folds": 4}, **rest),
+        replace(alike, name="faster", settings={"lr": 1e-3}, **rest),
+        replace(alike, name="tuned", space={**alike.space, "lr": Float(1e-4, 1e-2, log=True)}, **rest),
     )
-    run.run(replace(smoke, name="mixed", methods=methods))
+    run.run(studies.with_metrics(replace(smoke, methods=methods), "mixed", width))
     found = records.load("mixed")
     apart = {
         "wide": "embedding size 512, learning rate 10⁻³",
         "other": "weight decay 0, optimiser SGD",
         "large": "batch size 64",
         "drawn": "sampler random",
+        "faster": "learning rate 10⁻³",
+        "tuned": "learning rate searched",
     }
     assert {name: set(words.split(", ")) for name, words in about.apart(found).items()} == {
         name: set(words.split(", ")) for name, words in apart.items()
     }
     head, *rows = ranking.ranked(found)[0]
-    assert head[-1] == "not as the protocol"
+    assert head[-2:] == ("width", "not as the protocol")
     assert {row[1]: row[-1] for row in rows if row[-1]} == about.apart(found)
     assert len(rows) == len(methods) + 1
+    known = {method.name: method for method in methods}
+    cells, marks = page.results_of(found, known)
+    words = cells["", "not as the protocol"]
+    assert words[words != ""].to_dict() == {known[name].label: said for name, said in about.apart(found).items()}
+    assert cells["", "width"][[each.label for each in methods]].tolist() == ["1235 ± 6.353"] * len(methods)
+    assert (marks[""] == "").all(axis=None)
+    every = everything.cells(everything.results([found]))
+    assert {*every.loc[known["wide"].label, "not as the protocol"]} == {about.apart(found)["wide"]}
+    assert "not as the protocol" not in page.results_of(fake_records())[0].columns.get_level_values(1)
     assert "not as the protocol" not in ranking.ranked(fake_records())[0][0]
     older = found.trials.assign(fingerprint=None), found.reruns.assign(fingerprint=None)
     assert about.apart(replace(found, trials=older[0], reruns=older[1])).keys() == {"wide"}

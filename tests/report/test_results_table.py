@@ -25,6 +25,14 @@ def test_a_number_has_its_interval_ranks_and_signs():
     assert cells["CUB", "P@1"].to_dict() == {"A": "50.0 ± 1.0 (2–3) ↓", "B": "60.0 (1) »", "C": "55.0 ± 2.0"}
 
 
+def test_the_interval_of_a_score_ends_where_the_scale_does():
+    frame = scores(mean=[0.9881, 0.02, 0.5], half=[0.1513, 0.05, 0.1])
+    cells, _ = results_table(frame)
+    assert cells["CUB", "P@1"].tolist() == ["98.81 (83.68 to 100.00)", "2.00 (0.00 to 7.00)", "50.00 ± 10.00"]
+    gains, _ = results_table(frame.assign(form="+.2%"))
+    assert gains["CUB", "P@1"].tolist() == ["+98.81 ± 15.13", "+2.00 ± 5.00", "+50.00 ± 10.00"]
+
+
 def test_the_highest_is_best_and_ties_are_those_that_compete():
     _, marks = results_table(scores(among_best=[False, True, True]))
     assert marks["CUB", "P@1"].tolist() == ["", "best", "tie"]

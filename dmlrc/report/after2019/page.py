@@ -244,7 +244,8 @@ def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
     state = tables.status(records, labels.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
-    return musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, labels.KNOWN)
+    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, labels.KNOWN)
+    return musgrave.with_own(both, records, labels.KNOWN)
 
 
 def spread_of_one_function(records: StudyRecords) -> float:

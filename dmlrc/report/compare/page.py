@@ -17,7 +17,7 @@ from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
-from dmlrc.report.significance.measures import ALPHA, MARGIN, SEEDS, Comparison
+from dmlrc.report.significance.measures import ALPHA, BORROWED, MARGIN, SEEDS, Comparison
 
 FEW = 10
 """Trials below which a search ranks nothing."""
@@ -56,13 +56,13 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
     known = tables.METHODS | {method.name: method for method in methods}
     compared = measures.compare(recorded, lending_studies(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
+    if compared.luck == BORROWED:  # the verdicts' ranks count more luck than these
+        accuracy = accuracy.drop(columns=["rank_low", "rank_high"])
     verdicts = [verdict(recorded, compared, method) for method in methods]
     publish.takeaways(*verdicts, significance.luck(compared))
 
-    cells, marks = musgrave.results_cells(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
+    cells, marks = musgrave.results_of(recorded, known, accuracy)
     heading = f"The results table with your rows at its end. {labels.marks_legend(accuracy)} {labels.signs(cells)}"
-    apart = [f"{known[name].label}: {words}." for name, words in about.apart(recorded).items() if name in known]
-    heading += " Not as the protocol says: ".join(["", " ".join(apart)]) if apart else ""
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:

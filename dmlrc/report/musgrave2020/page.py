@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import Protocol, default_settings
+from dmlrc.protocol import Protocol, default_settings, own_metric
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, tables
+from dmlrc.report import about, labels, published, tables
 from dmlrc.report.results_table import results_table, with_lift
 from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy
 from dmlrc.report.untrained import nmi_of_random
@@ -55,6 +55,32 @@ def results_cells(
         cells[("", "reruns")] = [runs.get(row, "") for row in cells.index]
         marks[("", "reruns")] = ""
     return cells.rename_axis("Method"), marks.rename_axis("Method")
+
+
+def results_of(
+    records: StudyRecords, methods: Methods = METHODS, frame: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Make `results_cells` of a study, `with_own`. frame: in the place of its `accuracy`."""
+    frame = accuracy(records) if frame is None else frame
+    both = results_cells(frame, *labels.dimensions(records), tables.status(records, methods), methods)
+    return with_own(both, records, methods)
+
+
+def with_own(
+    both: tuple[pd.DataFrame, pd.DataFrame], records: StudyRecords, methods: Methods
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Add metrics of the reader's own, as they are, and where a row departs from the protocol, to cells and marks."""
+    cells, marks = both
+    frame = accuracy(records)
+    columns = {about.NOT_AS_THE_PROTOCOL: about.apart(records)}
+    for name in filter(None, map(own_metric, records.meta["protocol"]["test_metrics"])):
+        means = frame[frame["metric"] == name].drop_duplicates("method").set_index("method")[["mean", "ci95"]]
+        columns[name] = {method: labels.number(*pair, form=".4g") for method, pair in means.T.items()}
+    for head, texts in columns.items():
+        own = {labels.method_label(name, methods): text for name, text in texts.items()}
+        if own:
+            cells["", head], marks["", head] = [own.get(row, "") for row in cells.index], ""
+    return cells, marks
 
 
 def _compared(scores: pd.DataFrame, state: pd.DataFrame | None) -> pd.DataFrame:

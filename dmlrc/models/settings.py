@@ -1,0 +1,137 @@
+"""Settings of torch and NumPy that change numbers: those of a unit and of what is cached are its own."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+from torch import backends
+
+from dmlrc.errors import UsageError
+
+
+@contextlib.contextmanager
+def settled(device: torch.device, precision: str) -> Iterator[None]:
+    """Settle what holds while a unit runs, whatever the caller has set, who has it back afterwards.
+
+    torch's defaults; one thread on a CPU; on a GPU, the same numbers from the same seed.
+
+    Raises UsageError for a precision that the device does not have.
+    """
+    if device.type != "cuda" and precision != "float32":
+        raise UsageError(f"precision {precision!r} is that of a GPU, and this runs on {device.type}: take float32")
+    with defaults(), _repeatable("tf32" if precision == "tf32" else "ieee") if device.type == "cuda" else _one_thread():
+        yield
+
+
+_DEFAULTS = (
+    (backends.mkldnn, "enabled", True),
+    (backends.mkldnn, "deterministic", False),
+    (backends.mkldnn.conv, "fp32_precision", "ieee"),
+    (backends.mkldnn.matmul, "fp32_precision", "ieee"),
+    (backends.cuda.matmul, "fp32_precision", "ieee"),
+    (backends.cudnn, "enabled", True),
+    (backends.cudnn, "benchmark", False),
+    (backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", True),
+    (backends.opt_einsum, "enabled", backends.opt_einsum.is_available()),
+)
+"""Attributes as torch has them; the precision is that of float32."""
+
+
+@contextlib.contextmanager
+def defaults() -> Iterator[None]:
+    """The settings of torch and NumPy that change numbers as these have them, and afterwards as they were."""
+    dtype, products = torch.get_default_dtype(), _products()
+    enabled, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    elsewhere = torch.get_default_device().type != "cpu"  # naming one, even the CPU, makes every call slower
+    with (
+        torch.device("cpu") if elsewhere else contextlib.nullcontext(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cuda", enabled=False),
+        torch.autograd.set_detect_anomaly(False),
+        np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
+        _set(*_DEFAULTS),
+    ):
+        torch.set_default_dtype(torch.float32)
+        torch.set_float32_matmul_precision("highest")
+        torch.use_deterministic_algorithms(False)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_float32_matmul_precision(products)
+            torch.use_deterministic_algorithms(enabled, warn_only=warn)
+
+
+def _products() -> str:
+    """torch's word for the precision of products, which it refuses where they were set one kind at a time."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return "highest"
+
+
+@contextlib.contextmanager
+def _set(*settings: tuple[Any, str, Any]) -> Iterator[None]:
+    """Set attributes of torch, and afterwards as they were. settings: whose, which and its value."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in settings]
+    try:
+        for owner, name, value in settings:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    threads, flushed = torch.get_num_threads(), _flushes_denormals()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
+    try:
+        with threadpool_limits(1):  # NumPy's products too
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(flushed)
+
+
+def _flushes_denormals() -> bool:
+    """Tell whether numbers below the normal ones become 0, which torch does not tell."""
+    return bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)
+
+
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+@contextlib.contextmanager
+def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
+    """The same numbers from the same seed on a GPU. convolutions: torch's word for their precision.
+
+    On an NVIDIA H200, with torch's own settings, a run of conv4 repeated gave other numbers. Forward and backward of 32
+    images, with those settings and with these: conv4 3.1 and 3.7 ms, BN-Inception at 227 px 27 and 35, ResNet-50 at
+    227 px 21 and 66, of which two thirds are the full float32.
+    """
+    workspace = os.environ.get(_WORKSPACE)
+    os.environ.setdefault(_WORKSPACE, ":4096:8")  # is read with the first product
+    torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
+    # gradients of a `training.Graph` are gathered in the stream that captured them, which each step waits for
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    try:
+        # of convolutions TF32, torch's default, keeps ten bits
+        with _set(
+            (torch.utils.deterministic, "fill_uninitialized_memory", False),
+            (backends.cudnn.conv, "fp32_precision", convolutions),
+        ):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)  # torch's default; it tells no other
+        if workspace is None:
+            del os.environ[_WORKSPACE]
