@@ -120,8 +120,8 @@ def test_a_loss_without_a_result_says_why():
 @pytest.mark.parametrize("lender", [None, with_mine(0.5, 3, study="lender")])
 def test_a_page_has_one_rank_interval_of_a_row(tmp_path, monkeypatch, lender):
     """Where the luck of search is another study's, the verdict counts it, and the results table tells no ranks."""
-    monkeypatch.setattr(page, "lenders", lambda recorded: [lender] if lender else [])
-    text = page.write(with_mine(0.5), [MINE], tmp_path).read_text()
+    monkeypatch.setattr(page, "lending_studies", lambda recorded: [lender] if lender else [])
+    text = page.write_comparison(with_mine(0.5), [MINE], tmp_path).read_text()
     said = re.search(r"My loss</strong> is number .*?its rank may be from (\d+) to (\d+)", text)
     row = re.search(r">My loss</th>\s*<td[^>]*>([^<]*)", text)[1]
     low, high = said.groups()

@@ -142,7 +142,7 @@ def test_what_was_trained_otherwise_than_the_protocol_says_and_own_metrics_are_b
     assert words[words != ""].to_dict() == {known[name].label: said for name, said in about.apart(found).items()}
     assert cells["", "width"][[each.label for each in methods]].tolist() == ["1235 ± 6.353"] * len(methods)
     assert (marks[""] == "").all(axis=None)
-    every = everything.cells(everything.results([found]))
+    every = everything.result_cells(everything.every_result([found]))
     assert {*every.loc[known["wide"].label, "not as the protocol"]} == {about.apart(found)["wide"]}
     assert "not as the protocol" not in page.results_of(fake_records())[0].columns.get_level_values(1)
     assert "not as the protocol" not in ranking.ranked(fake_records())[0][0]
