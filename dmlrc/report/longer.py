@@ -6,7 +6,7 @@ trained again (`dmlrc.studies.early`). Intervals are over losses, each the mean 
 
 import pandas as pd
 
-from dmlrc import records
+from dmlrc import records, studies
 from dmlrc.bench import early
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
@@ -68,7 +68,7 @@ def numbers() -> dict[str, float]:
     """What the text rests on, in points.
 
     tables: how many are complete. validation.10, test.25 ...: what the rest of a search gains, of all their losses;
-    with _ci95. TABLE.test.10: the same of one table. kept.25: percent of searches whose best after 25 trials
+    with _ci95. DATASET.test.10: the same of one table. kept.25: percent of searches whose best after 25 trials
     stays it.
     """
     of_searches = gains_of_searches()
@@ -80,6 +80,7 @@ def numbers() -> dict[str, float]:
             named[f"{name}.{trials}"] = of_trials[name].mean()
             named[f"{name}.{trials}_ci95"] = half_width(of_trials[name])
             for table in of_trials.index.unique("table"):
-                named[f"{table}.{name}.{trials}"] = of_trials.loc[table, name].mean()
-                named[f"{table}.{name}.{trials}_ci95"] = half_width(of_trials.loc[table, name])
+                one = f"{studies.get(table).dataset}.{name}.{trials}"
+                named[one] = of_trials.loc[table, name].mean()
+                named[f"{one}_ci95"] = half_width(of_trials.loc[table, name])
     return named

@@ -70,5 +70,5 @@ def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
     assert cell == f"{np.mean(means):+.2f} ± {half:.2f}"
     named = longer.numbers()
     assert named["tables"] == 2
-    assert named[f"{table}.test.25"] == pytest.approx(np.mean(means))
+    assert named[f"{studies.get(table).dataset}.test.25"] == pytest.approx(np.mean(means))
     assert named["kept.25"] == pytest.approx(100 * (found.loc[found["trials"] == 25, "validation"] == 0).mean())
