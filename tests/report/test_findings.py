@@ -505,7 +505,7 @@ def test_every_finding_is_in_the_chapter_in_the_order_of_the_overview():
     assert all(places)
     assert [place.start() for place in places] == sorted(place.start() for place in places)
     for name in page.SHAPES:
-        assert re.search(rf'page\.table\(\s*"{name}"', source), name
+        assert re.search(rf'page\.publish_finding\(\s*"{name}"', source), name
 
 
 def test_without_long_curves_one_finding_is_not_run():

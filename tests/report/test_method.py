@@ -43,7 +43,7 @@ def test_a_method_at_other_rates_and_depths(found, monkeypatch):
     (records,) = found.values()
     alone = study("cub200-2010-depths/squeezenet-embedder-alone", dict.fromkeys(EIGHT, 0.2))
     high = study(f"{CUB}/rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
-    monkeypatch.setattr(page.editions, "beside", lambda edition: [alone])
+    monkeypatch.setattr(page.editions, "published_beside", lambda edition: [alone])
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: high if name == "rate-tenfold" else None)
     cells = page.elsewhere([records], SECOND)
     assert list(cells.index) == ["CUB-200 (2010), at ten times the rate", "CUB-200 (2010), embedder alone"]
@@ -290,7 +290,7 @@ def test_one_starts_at_the_setting_of_the_best_trial():
 
 def test_the_rates_of_a_method(found, monkeypatch):
     best = pd.DataFrame({BEST: [0.1, 0.3, 0.2], SECOND: [0.5, 0.4, 0.2]}, index=[1e-6, 1e-5, 1e-4])
-    monkeypatch.setattr(page.rates, "recorded", lambda edition: {"Made": None})
+    monkeypatch.setattr(page.rates, "recorded_grids", lambda edition: {"Made": None})
     monkeypatch.setattr(page.rates, "best_trials", lambda grid: best)
     monkeypatch.setattr(page.rates, "best_rate", lambda best: 1e-5)
     assert page.rate_cells([], BEST).loc["Made"].tolist() == ["10⁻⁵", "10⁻⁵", "10⁻⁶", "20.0"]
