@@ -150,8 +150,9 @@ class Records(RuleBasedStateMachine):
 
     @rule()
     def run_two_at_once(self):
-        """Each another method; a second writer of the same one is turned away."""
+        """Each another method, the first of which was edited; a second writer of the same one is turned away."""
         one, two = NAMES
+        self.versions[one] = (self.versions[one] + 1) % 3
 
         def second():
             run.run(STUDY, self.methods(two))
@@ -159,7 +160,7 @@ class Records(RuleBasedStateMachine):
                 run.run(STUDY, self.methods(one))
             self.ran(two)
 
-        if not [key for key in self.asked(one) if key != UNTRAINED]:
+        if not [key for key in self.asked(one) if key != UNTRAINED]:  # it was edited back
             return
         with self.patch.context() as patch:
             patch.setattr(run, "run_unit", self.units(beside=second))
@@ -174,6 +175,14 @@ class Records(RuleBasedStateMachine):
         else:
             with pytest.raises(MissingDataError):
                 records.export_records(STUDY.name, complete=False)
+
+    @precondition(lambda self: self.committed)
+    @rule(name=METHOD)
+    def export_beside_what_is_committed(self, name):
+        """From another clone, which has nothing but the committed records."""
+        self.clear_the_runs()
+        self.run(name, (self.versions[name] + 1) % 3, ALL)
+        self.export()
 
     @precondition(lambda self: self.here and self.committed)
     @rule()
