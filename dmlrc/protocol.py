@@ -48,7 +48,7 @@ def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
         value = getattr(owner, name)
         if not _fits(value, kind):
             several = "a tuple, each " if get_origin(kind) is tuple else ""
-            words = " or ".join(_WORDS[each] for each in dict.fromkeys(get_args(kind) or (kind,)) if each in _WORDS)
+            words = " or ".join(_WORDS[part] for part in dict.fromkeys(get_args(kind) or (kind,)) if part in _WORDS)
             raise UsageError(f"{name} of {called} is {value!r}: it is {several}{words}")
         if name in least and value is not None and not least[name] <= value < math.inf:
             raise UsageError(f"{name} of {called} is {value}: it is {least[name]} or more, and finite")

@@ -114,8 +114,8 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     study = todo.study
     todo.inputs = digests = _inputs(study, methods)
     inputs.renew(digests)
-    if found := records.find(study.name):
-        inputs.check_same(study.name, found.meta.get("inputs", {}), digests)
+    if recorded := records.find(study.name):
+        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
