@@ -28,9 +28,14 @@ def test_the_root_holds_what_is_read_first():
 
 
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
+FAULTS = {"library": 117, "report": 94}  # settings, kinds, digests and columns that the campaign of faults asked for
+RECORDS = 145  # what a longer search gains, and the gap that each ranking tells
 
 
-@pytest.mark.parametrize(("part", "most"), [("library", 17_040 + SECTIONS), ("report", 18_915)])
+@pytest.mark.parametrize(
+    ("part", "most"),
+    [("library", 16_920 + SECTIONS + FAULTS["library"]), ("report", 18_677 + FAULTS["report"] + RECORDS)],
+)
 def test_a_budget_of_lines_holds(part, most):
     """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""
     of_report = [path for path in FILES if "report" in path.relative_to(PACKAGE).parts]
