@@ -9,7 +9,7 @@ import pandas as pd
 from dmlrc import records, studies
 from dmlrc.bench import early
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import common, labels
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.statistics import half_width, of_groups
 from dmlrc.studies.adapted import GRIDS_OF
@@ -38,7 +38,8 @@ def gains_of_searches() -> pd.DataFrame:
         after = first["row"].map(_test(again.records, "method")).where(first["row"].notna(), first["own"])
         differences = {"validation": first["best"] - first["value"], "test": first["own"] - after}
         parts.append(first.assign(table=table, **differences))
-    return pd.concat(parts, ignore_index=True)[["table", *SEARCH, "trials", *GAINS]]
+    columns = ["table", *SEARCH, "trials", *GAINS]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def _test(study: StudyRecords, by: str | list[str]) -> pd.Series:
@@ -55,6 +56,8 @@ def gains_of_losses(frame: pd.DataFrame) -> pd.DataFrame:
 
 def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Make cells of `gains_of_searches`, in points of MAP@R: a row a table, a column a kind of classes and a count."""
+    if frame.empty:
+        return common.NOT_RUN
     columns = {}
     for name, heading in GAINS.items():
         of_tables = of_groups(gains_of_losses(frame)[name].groupby(["trials", "table"]))
@@ -73,7 +76,7 @@ def numbers() -> dict[str, float]:
     """
     of_searches = gains_of_searches()
     means, named = 100 * gains_of_losses(of_searches), {"tables": of_searches["table"].nunique()}
-    for trials in early.TRIALS:
+    for trials in means.index.unique("trials"):
         of_trials, part = means.xs(trials, level="trials"), of_searches[of_searches["trials"] == trials]
         named[f"kept.{trials}"] = 100 * (part["validation"] == 0).mean()
         for name in GAINS:

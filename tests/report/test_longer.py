@@ -30,8 +30,11 @@ def scores(monkeypatch):
             for setting in ("separated", "separated", "separated", "concatenated")
         ]
         frames[f"{table}/early-winners"] = pd.DataFrame(rows)
-    counted = {name: SimpleNamespace(records=SimpleNamespace(scores=frame)) for name, frame in frames.items()}
-    monkeypatch.setattr(longer.whole, "complete", counted.get)
+
+    def complete(name):
+        return SimpleNamespace(records=SimpleNamespace(scores=frames[name])) if name in frames else None
+
+    monkeypatch.setattr(longer.whole, "complete", complete)
     return frames
 
 
@@ -72,3 +75,9 @@ def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
     assert named["tables"] == 2
     assert named[f"{studies.get(table).dataset}.test.25"] == pytest.approx(np.mean(means))
     assert named["kept.25"] == pytest.approx(100 * (found.loc[found["trials"] == 25, "validation"] == 0).mean())
+
+
+def test_where_no_table_is_complete_that_is_said(scores):
+    scores.clear()
+    assert longer.longer_table(longer.gains_of_searches()).iloc[0, 0] == "Not run here yet"
+    assert longer.numbers() == {"tables": 0}
