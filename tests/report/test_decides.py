@@ -20,7 +20,7 @@ from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
 from dmlrc.report.decides import figures, levers, measures, page, searches
-from dmlrc.report.results_table import LIFT
+from dmlrc.report.results_table import GAP, LIFT
 from dmlrc.report.statistics import Estimate
 
 METHODS = ("contrastive", "triplet", "margin", "arcface")
@@ -456,7 +456,7 @@ def test_a_study_at_other_rates(monkeypatch):
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
     assert cells["rate found"].to_dict() == {
-        "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Untrained trunk": "–", LIFT: "–"
+        "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Untrained trunk": "–", LIFT: "–", GAP: "–"
     }  # fmt: skip
     assert cells.loc["Untrained trunk", "10⁻⁶ (chosen)"] == "10.00"
     said = page.levels_cells(found)
