@@ -56,12 +56,12 @@ class Design:
         return float(stats.norm.sf(self.reach(test) - difference / self.error).mean())
 
     def least(self, test: str = PAIR) -> float:
-        """The smallest true difference that is told with POWER; NaN where nothing is repeated.
+        """The smallest true difference that is told with POWER; NaN where nothing is repeated, or compared.
 
         >>> round(Design(0.279, 0.098).least(), 2), round(Design(0.279, 0.098).least(ALL), 2)
         (0.75, 1.63)
         """
-        if self.searches < 2 or not self.error > 0:
+        if min(self.methods, self.searches) < 2 or not self.error > 0:
             return float("nan")
         return self.error * _least(self.methods, self.searches, self.pooled, test)
 

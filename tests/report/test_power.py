@@ -70,7 +70,8 @@ def test_the_searches_for_a_difference_are_the_fewest(test):
     assert design.searches_for(0.001, test) is None
 
 
-def test_nothing_repeated_tells_nothing():
+def test_nothing_repeated_or_compared_tells_nothing():
+    assert math.isnan(Design(0.2, 0.1, methods=1).least(ALL))
     assert math.isnan(Design(0.2, 0.1, searches=1).least())
     assert math.isnan(Design(0.0, 0.0).least())
 
