@@ -427,7 +427,7 @@ MUTATIONS = (
     ),
     Mutation(
         "double-precision-of-the-caller",
-        "dmlrc/unit.py",
+        "dmlrc/models/settings.py",
         "torch.set_default_dtype(torch.float32)",
         "pass",
         "a notebook that works in double precision gets other scores under the same name",
@@ -435,7 +435,7 @@ MUTATIONS = (
     ),
     Mutation(
         "autocast-of-the-caller",
-        "dmlrc/unit.py",
+        "dmlrc/models/settings.py",
         'torch.autocast("cpu", enabled=False)',
         'torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"))',
         "a call within autocast trains in half precision",

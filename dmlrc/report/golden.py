@@ -345,7 +345,7 @@ def verdict_files(edition: str) -> Files:
 def changed_cells(old: Files, new: Files) -> list[str]:
     """Which cell of which file differs, a line each; nothing for equal ones.
 
-    >>> differences({"tables/t.csv": "Method,P@1\\nSNR,51.05\\n"}, {"tables/t.csv": "Method,P@1\\nSNR,51.50\\n"})
+    >>> changed_cells({"tables/t.csv": "Method,P@1\\nSNR,51.05\\n"}, {"tables/t.csv": "Method,P@1\\nSNR,51.50\\n"})
     ['tables/t.csv: SNR, P@1: 51.05 -> 51.50']
     """
     changes = []

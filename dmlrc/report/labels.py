@@ -461,7 +461,7 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
 
 def plural(number: int, noun: str) -> str:
     """
-    >>> counted(1, "claim"), counted(3, "claim")
+    >>> plural(1, "claim"), plural(3, "claim")
     ('1 claim', '3 claims')
     """
     return f"{number} {noun}{'s' * (number != 1)}"
@@ -470,7 +470,7 @@ def plural(number: int, noun: str) -> str:
 def rank_range(low: float, high: float, between: str = " to ") -> str:
     """Between which places a mean may lie, as printed.
 
-    >>> places(1, 3), places(2, 2), places(float("nan"), 1), places(1, 3, between="–")
+    >>> rank_range(1, 3), rank_range(2, 2), rank_range(float("nan"), 1), rank_range(1, 3, between="–")
     ('1 to 3', '2', '–', '1–3')
     """
     if np.isnan(low) or np.isnan(high):

@@ -198,7 +198,7 @@ def narrow(title: str) -> str:
 def escape_math(name: str) -> str:
     """A name that a user gave, as Matplotlib shows it as it is: dollar signs would make it a formula.
 
-    >>> print(drawn("$a$"))
+    >>> print(escape_math("$a$"))
     \\$a\\$
     """
     return " ".join(name.split()).replace("$", r"\$")

@@ -144,7 +144,7 @@ def trunk_level(level: str) -> tuple[str, str]:
 def trunk_title(level: str) -> str:
     """A level of a sweep over trunks as printed.
 
-    >>> trunk("conv4-random"), trunk("timm:tf_efficientnet_lite0")
+    >>> trunk_title("conv4-random"), trunk_title("timm:tf_efficientnet_lite0")
     ('conv4, random', 'EfficientNet-Lite0')
     """
     name, kind = trunk_level(level)

@@ -37,7 +37,7 @@ _NO_TEXT = re.compile(r"^\s*\||^\s*:[\w-]+:|^\([\w-]+\)=$")
 def count_words(markdown: str) -> int:
     """The words of a text; what a role shows is one.
 
-    >>> count("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
+    >>> count_words("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
     7
     """
     text = "\n".join(line for line in _text_lines(citations.as_roles(markdown)) if not _NO_TEXT.match(line))

@@ -118,7 +118,8 @@ def claims_with_trunks() -> pd.DataFrame:
 def _trunk_group(backbone: str, dim: float) -> str:
     """The group of a backbone as the papers name it: ResNet50 is two, by the size of the embedding.
 
-    >>> trunk("GoogLeNet + attention", 512), trunk("ResNet50", 2048), trunk("ViT-S/16", 384), trunk("Inception", 64)
+    >>> trunks = ("GoogLeNet + attention", 512), ("ResNet50", 2048), ("ViT-S/16", 384), ("Inception", 64)
+    >>> tuple(_trunk_group(*trunk) for trunk in trunks)
     ('GoogLeNet', 'ResNet50, 2048-d', 'ViT', 'other')
     """
     if backbone == "ResNet50" and dim > 512:

@@ -24,8 +24,10 @@ def margin_in_region(region: Region, estimate: Estimate) -> float:
 
     Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
 
-    >>> inside(Region(low=0), Estimate(2.0, 1.0, 3.0, 9)), inside(Region(-1, 1), Estimate(2.0, 1.5, 4.0, 9))
-    (2.0, -2.0)
+    >>> margin_in_region(Region(low=0), Estimate(2.0, 1.0, 3.0, 9))
+    2.0
+    >>> margin_in_region(Region(-1, 1), Estimate(2.0, 1.5, 4.0, 9))
+    -2.0
     """
     below, above = estimate.value - estimate.low, estimate.high - estimate.value
     if not below + above > 0:

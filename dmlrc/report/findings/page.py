@@ -79,7 +79,7 @@ def _cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     Fractions in percent, other real numbers as `labels.number` prints them, truth values yes and no.
 
     >>> data = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
-    >>> cells(data, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
+    >>> _cells(data, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
     [['50.0', '1'], ['–', '2·10⁻⁹']]
     """
     data = data.assign(**{name: data[name].map(text) for name, text in formats.items()})

@@ -116,7 +116,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 def percent_span(low: float, high: float) -> str:
     """Two signed percentages as a sentence has them.
 
-    >>> span(-1.88, 0.04)
+    >>> percent_span(-1.88, 0.04)
     '−1.9 to 0.0 %'
     """
     return f"{signed_number(low)} to {signed_number(high)} %"

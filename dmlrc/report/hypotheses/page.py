@@ -58,7 +58,7 @@ def _short(case: Judged) -> str:
 
     >>> from dmlrc.report.hypotheses.measures import Finding
     >>> wide = Estimate(0.8, 0.4, 0.94, 12)
-    >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Region(low=0.53), OPEN),), OPEN))
+    >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Bounds(low=0.53), OPEN),), OPEN))
     'inconclusive: 0.80'
     """
     values = ", ".join(value(case.hypothesis, finding.estimate).split(" [")[0] for finding in case.findings)
@@ -122,9 +122,9 @@ def value(hypothesis: str, estimate: Estimate) -> str:
 def region(hypothesis: str, wanted: Bounds) -> str:
     """Where the hypothesis wants its statistic, in words.
 
-    >>> region("H1", Region(low=0.53)), region("H3", Region(high=0.05)), region("H8", Region(0, 0))
+    >>> region("H1", Bounds(low=0.53)), region("H3", Bounds(high=0.05)), region("H8", Bounds(0, 0))
     ('above 0.53', 'at most 5 %', 'the interval contains 0')
-    >>> region("H4", Region(low=2)), region("H9", Region(high=1))
+    >>> region("H4", Bounds(low=2)), region("H9", Bounds(high=1))
     ('at least 2', 'below 1')
     """
     if wanted.low == wanted.high:

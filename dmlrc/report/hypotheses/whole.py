@@ -106,7 +106,7 @@ absolute_range = partial(np.ptp, axis=-1)
 def range_over_mean(scores: np.ndarray) -> np.ndarray:
     """The range of scores (..., M) divided by their mean.
 
-    >>> float(relative_range([0.1, 0.2, 0.3]).round(6))
+    >>> float(range_over_mean([0.1, 0.2, 0.3]).round(6))
     1.0
     """
     scores = np.asarray(scores, float)

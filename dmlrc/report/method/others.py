@@ -112,9 +112,9 @@ def loss_source(section: str) -> str:
 def _settings(method: Method) -> str:
     """The fixed settings of a row, in words.
 
-    >>> settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
+    >>> _settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
     "margin 0.2, rate of the loss's weights 5·10⁻⁴"
-    >>> settings(Method("a", "arcface", settings={"margin": 28.65}))
+    >>> _settings(Method("a", "arcface", settings={"margin": 28.65}))
     'margin 28.65°'
     """
     angle = DEGREES.get(method.loss)

@@ -43,8 +43,8 @@ _LABELS |= {name: method.label for name, method in SHOWN.items()}
 def _part_label(what: str) -> str:
     """A part as printed: a loss by its label, or by its words where no page is about it.
 
-    >>> named("loss proxy_nca_pp, 32 x 128"), named("step ntxent, 32 x 512 -> 128"), named("loss tuplet_margin, 8 x 8")
-    ('loss ProxyNCA++, 32 × 128', 'step NTXent, 32 × 512 → 128', 'loss Tuplet margin, 8 × 8')
+    >>> _part_label("loss proxy_nca_pp, 32 x 128"), _part_label("step ntxent, 32 x 512 -> 128")
+    ('loss ProxyNCA++, 32 × 128', 'step NTXent, 32 × 512 → 128')
     """
     kind, _, rest = what.partition(" ")
     if kind in ("loss", "step"):
