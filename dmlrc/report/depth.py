@@ -19,7 +19,7 @@ from dmlrc.report import charts, labels, statistics, style, tables, titles
 from dmlrc.report.hypotheses import measures as hypotheses
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, KEPT, LAST_BLOCK, NOT_KEPT, OPEN
-from dmlrc.report.results_table import results_table, with_lift
+from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance.measures import ALPHA, METRIC, Comparison, visible
 from dmlrc.report.significance.page import scored
 from dmlrc.report.statistics import Estimate
@@ -252,7 +252,7 @@ def depth_cells(depths: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
             LUCK: {"mean": depth.luck},
         }
         parts.append(pd.DataFrame([{"row": row, "column": depth.label, **values} for row, values in below.items()]))
-    both = results_table(with_lift(pd.concat(parts, ignore_index=True)))
+    both = results_table(with_foot(pd.concat(parts, ignore_index=True)))
     return tuple(frame.rename_axis("Method") for frame in both)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from dmlrc.report.statistics import LEVEL, SEED, Noise, above_one, moderated, satterthwaite
+from dmlrc.report.statistics import LEVEL, SEED, Noise, above_one, moderated, satterthwaite, squares_within
 
 POWER = 0.8
 """With which the smallest effect that is told is found: in four of five studies."""
@@ -115,13 +115,11 @@ def least_of_seeds(rows: pd.DataFrame) -> float:
 
     rows: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them; NaN for fewer than two with an interval.
     """
-    known = rows[(rows["n"] > 1) & rows["ci95"].notna() & rows["mean"].notna()].astype({"n": int})
-    if len(known) < 2:
+    around, df = squares_within(*rows[["ci95", "n"]].to_numpy(float).T)
+    if np.count_nonzero(df) < 2:
         return float("nan")
-    free = known["n"] - 1
-    variance = known["n"] * (known["ci95"] / stats.t.ppf((1 + LEVEL) / 2, free)) ** 2
-    seed = math.sqrt(np.average(variance, weights=free))
-    return Design(0.0, seed, rows["mean"].count(), int(known["n"].median()), 1).least(ALL)
+    seed = math.sqrt(around.sum() / df.sum())
+    return Design(0.0, seed, rows["mean"].count(), 1 + int(np.median(df[df > 0])), 1).least(ALL)
 
 
 def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:

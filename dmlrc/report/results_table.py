@@ -31,9 +31,9 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         `labels.number`; NaN: a share in percent), note (what else stands behind it), rank_low and rank_high (the ranks
         that it may have, behind it in brackets), among_best (whether it ties with the best of its column; NaN where it
         does not compete), block (rows of a column that compete among themselves), mark (in place of what follows from
-        among_best), untrained (what a lower mean has a sign for), gap (of its column:
-        `with_lift`), cut_off (the share of its runs that ended at the limit of epochs), text (what stands there in
-        place of a number, where it has none).
+        among_best), untrained (what a lower mean has a sign for), gap (of its column: `with_foot`), cut_off
+        (the share of its runs that ended at the limit of epochs), text (what stands there in place of a number, where
+        it has none).
     digits
         Behind the point, of percent.
 
@@ -56,7 +56,7 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     return tuple(tables)
 
 
-def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labels.UNTRAINED)) -> pd.DataFrame:
+def with_foot(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labels.UNTRAINED)) -> pd.DataFrame:
     """Rows of `results_table` with the last ones of a ranking, `LIFT` and `GAP`.
 
     The lift is the mean of the trained rows over the untrained trunk, of the columns that have one. Where it is not
@@ -64,22 +64,20 @@ def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labe
     untrained: the rows that nothing trained.
     """
     trained = scores[scores["mean"].notna() & ~scores["row"].isin(untrained)]
-    over = trained["mean"] - trained["untrained"]
-    below = {LIFT: (over, "+.2%"), GAP: (trained.get("gap", pd.Series(dtype=float)), ".2%")}
-    parts = [scores]
-    for row, (values, form) in below.items():
-        if len(values := values.dropna()):
-            columns = trained["column"][values.index]
-            by_column = [(column, values[columns == column]) for column in dict.fromkeys(columns)]
-            numbers = [{"column": at, "mean": part.mean() if row == LIFT else part.max()} for at, part in by_column]
-            parts.append(pd.DataFrame(numbers).assign(row=row, form=form, mark=""))
-    if len(parts) == 1:
+    columns, over = trained["column"], trained["mean"] - trained["untrained"]
+    gaps = _optional(trained, "gap").groupby(columns).transform("max")
+    foot = [
+        {"row": row, "column": column, "mean": values[columns == column].mean(), "form": form, "mark": ""}
+        for row, values, form in ((LIFT, over, "+.2%"), (GAP, gaps, ".2%"))
+        for column in dict.fromkeys(columns[values.notna()])
+    ]
+    if not foot:
         return scores
-    whole = pd.concat(parts, ignore_index=True)
+    whole = pd.concat([scores, pd.DataFrame(foot)], ignore_index=True)
     if "mark" not in scores:
         whole = whole.drop(columns="mark")
     if isinstance(scores["row"].dtype, pd.CategoricalDtype):
-        added = [part["row"].iloc[0] for part in parts[1:]]
+        added = dict.fromkeys(number["row"] for number in foot)
         whole["row"] = pd.Categorical(whole["row"], [*scores["row"].cat.categories, *added])
     return whole
 
@@ -89,12 +87,13 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
     half = "half" if "half" in scores else "ci95"
     halves, low, high = (_optional(scores, name) for name in (half, "low", "high"))
-    numbers = zip(scores["mean"], halves, low, high, forms.fillna(f".{digits}%"), strict=True)
-    texts = pd.Series([labels.number(*cell) for cell in numbers], scores.index, dtype=object)
-    shares = forms.isna() & low.isna() & halves.notna()  # scores, whose scale has ends
-    texts[shares] = [
-        labels.score(*pair, f".{digits}%") for pair in zip(scores["mean"][shares], halves[shares], strict=True)
+    ends = forms.isna() & low.isna()  # of scores, whose scale has some
+    numbers = zip(scores["mean"], halves, low, high, forms.fillna(f".{digits}%"), ends, strict=True)
+    printed = [
+        labels.score(mean, half, form) if ending else labels.number(mean, half, *interval, form)
+        for mean, half, *interval, form, ending in numbers
     ]
+    texts = pd.Series(printed, scores.index, dtype=object)
     if "note" in scores:
         texts += scores["note"].fillna("")
     ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)

@@ -684,6 +684,13 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: A
     return ~(difference > half).any(-2)
 
 
+def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's squares around its mean, and their degrees of freedom, from ci95 and n; 0 without an interval."""
+    df = np.where(np.isfinite(half) & (n > 1), n - 1, 0)
+    reach = np.array([_student(LEVEL, count) if count else np.nan for count in df])
+    return np.nan_to_num(df * half**2 * n / reach**2), df
+
+
 def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
@@ -693,15 +700,11 @@ def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     can be told apart. A row without a mean has no ranks and is not among the best.
     """
     numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
-    low, high = np.full((2, len(rows)), np.nan)
-    best = np.zeros(len(rows), bool)
+    (low, high), best = np.full((2, len(rows)), np.nan), np.zeros(len(rows), bool)
     for group in rows.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(rows))]:
         centre, half, n = numbers[group].T
-        known, ran = np.isfinite(half) & (n > 1), np.isfinite(centre)
-        df = np.where(known, n - 1, 0)
-        reach = np.array([_student(LEVEL, count) if count else np.nan for count in df])
-        around = np.nan_to_num(df * half**2 * n / reach**2)
-        pooled = around.sum() / df.sum() if known.any() else np.nan
+        ran, (around, df) = np.isfinite(centre), squares_within(half, n)
+        pooled = around.sum() / df.sum() if df.any() else np.nan
         if ran.any():
             variance, free = moderated(pooled, around[ran], df[ran], df.sum())
             placed = centre[ran], variance / n[ran], free, df.sum()

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dmlrc.report.results_table import GAP, LIFT, results_table, with_lift
+from dmlrc.report.results_table import GAP, LIFT, results_table, with_foot
 
 
 def scores(**columns):
@@ -68,16 +68,16 @@ def test_a_ranking_says_how_far_training_lifted_the_mean_above_the_untrained_tru
             "untrained": [0.20, 0.20, 0.20, 0.20, np.nan],
         }
     )
-    cells, marks = results_table(with_lift(frame))
+    cells, marks = results_table(with_foot(frame))
     assert cells.index[-1] == LIFT
     assert cells.loc[LIFT].tolist() == ["+3.00", "–"]
     assert (marks == "").all(axis=None)
     ordered = frame.assign(row=pd.Categorical(frame["row"], ["b", "a", "c", "Untrained trunk"]))
-    assert results_table(with_lift(ordered))[0].index.tolist() == ["b", "a", "c", "Untrained trunk", LIFT]
-    others = with_lift(frame, untrained=("Untrained trunk", "b"))
+    assert results_table(with_foot(ordered))[0].index.tolist() == ["b", "a", "c", "Untrained trunk", LIFT]
+    others = with_foot(frame, untrained=("Untrained trunk", "b"))
     assert results_table(others)[0].loc[LIFT, "ours"] == "+5.00"
     alone = frame[frame["column"] == "a paper's"]
-    assert LIFT not in results_table(with_lift(alone))[0].index
+    assert LIFT not in results_table(with_foot(alone))[0].index
 
 
 def test_a_ranking_says_which_gap_its_runs_tell_column_by_column():
@@ -90,7 +90,7 @@ def test_a_ranking_says_which_gap_its_runs_tell_column_by_column():
             "gap": [np.nan, 0.012, 0.012, 0.034, 0.034, np.nan],
         }
     )
-    cells, marks = results_table(with_lift(frame))
+    cells, marks = results_table(with_foot(frame))
     assert cells.index.tolist()[-2:] == [LIFT, GAP]
     assert cells.loc[GAP].tolist() == ["1.20", "3.40", "–"]
     assert cells.loc[LIFT].tolist() == ["+3.00", "–", "–"]

@@ -11,7 +11,7 @@ from dmlrc.report import rates as rate_grids
 from dmlrc.report.decides import measures, searches
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
-from dmlrc.report.results_table import results_table, with_lift
+from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance.measures import SEEDS, visible
 from dmlrc.report.significance.page import scored
 
@@ -94,7 +94,7 @@ def rates_cells(at: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
         scores = scored(at.scores[which], head, at.untrained, gap)
         trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": at.untrained})
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
-    cells, marks = results_table(with_lift(pd.concat(parts, ignore_index=True)))
+    cells, marks = results_table(with_foot(pd.concat(parts, ignore_index=True)))
     if SEARCHED in at.by_rate:
         rates = at.rates_found().map(labels.rate)
         cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""

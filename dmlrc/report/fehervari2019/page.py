@@ -14,7 +14,7 @@ from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.results_table import with_lift
+from dmlrc.report.results_table import with_foot
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
 """The methods in the order of the paper's tables."""
@@ -127,7 +127,7 @@ def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] =
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
     order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(scores["method"]))]
     scores = scores.assign(row=common.in_order(scores["method"], order, fehervari_label))
-    return with_lift(scores, untrained=(labels.UNTRAINED, fehervari_label(FLOATS)))
+    return with_foot(scores, untrained=(labels.UNTRAINED, fehervari_label(FLOATS)))
 
 
 # How the tables agree

@@ -13,7 +13,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings, own_metric
 from dmlrc.records import StudyRecords
 from dmlrc.report import about, labels, published, tables
-from dmlrc.report.results_table import results_table, with_lift
+from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy
 from dmlrc.report.untrained import nmi_of_random
 
@@ -48,7 +48,7 @@ def results_cells(
         for setting, metric in zip(scores["setting"], scores["metric"], strict=True)
     ]
     scores["row"] = [labels.method_label(name, methods) for name in scores["method"]]
-    cells, marks = results_table(with_lift(_compared(scores, state)))
+    cells, marks = results_table(with_foot(_compared(scores, state)))
     runs = {labels.method_label(name, methods): _reruns(state, name) for name in names} if state is not None else {}
     counts = {*runs.values()} - {""}
     if len(counts) > 1 or not all(map(str.isdigit, counts)):  # the same number of all is said by the caption

@@ -17,7 +17,7 @@ from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.results_table import with_lift
+from dmlrc.report.results_table import with_foot
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate, of_groups
 
@@ -98,7 +98,7 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
     compared = common.with_ranks(rows)
     compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
     row = common.in_order(compared["method"], [PRETRAINED, *METHODS], roth_label)
-    return with_lift(compared.assign(row=row, half=compared["std"], form=".2%"))
+    return with_foot(compared.assign(row=row, half=compared["std"], form=".2%"))
 
 
 def agreement(by_study: ByStudy) -> pd.DataFrame:

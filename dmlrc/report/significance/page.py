@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, planning, power, statistics, tables
-from dmlrc.report.results_table import results_table, with_lift
+from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance import measures
 from dmlrc.report.significance.measures import ALPHA, BORROWED, METRIC, OWN, Comparison
 
@@ -117,7 +117,7 @@ def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
         "leads": classes["first"].map(lambda share: f"{100 * share:.0f} %"),
     }
     more = [pd.DataFrame({"row": classes.index, "column": name, "text": text}) for name, text in texts.items()]
-    both = results_table(with_lift(pd.concat([scores, *more], ignore_index=True)))
+    both = results_table(with_foot(pd.concat([scores, *more], ignore_index=True)))
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in both)
 
 

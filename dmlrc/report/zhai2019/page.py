@@ -14,7 +14,7 @@ from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.results_table import with_lift
+from dmlrc.report.results_table import with_foot
 from dmlrc.report.statistics import Estimate, of_groups
 
 TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
@@ -84,7 +84,7 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
         blocks.append(common.under(part, dataset, "R@1"))
     scores = common.with_ranks(pd.concat(blocks))
     sizes = scores["dim"].map(", {:g}-d".format).where(scores["method"].isin(several) & scores["dim"].notna(), "")
-    return with_lift(common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes)))
+    return with_foot(common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes)))
 
 
 def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
                 blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.with_ranks(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
-    return with_lift(scores.assign(row=common.in_order(scores["method"], order, zhai_label)))
+    return with_foot(scores.assign(row=common.in_order(scores["method"], order, zhai_label)))
 
 
 def _by_loss(records: StudyRecords) -> pd.DataFrame:
