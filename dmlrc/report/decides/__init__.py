@@ -1,1 +1,1 @@
-"""What moves a score, and a ranking: each part of an experiment moves the methods together, and against one another."""
+"""Causes that move a score or a ranking: parts of an experiment move the methods together, or against one another."""
