@@ -38,13 +38,13 @@ FEW_PAIRS = 30  # fewer than a third of 91
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a hypothesis wants its statistic: between low and high."""
+    """Region in which a hypothesis wants its statistic: between low and high."""
 
     low: float = -np.inf
     high: float = np.inf
 
     def judge(self, estimate: Estimate) -> str:
-        """By where the 95 % interval lies: inside, outside, or across an end."""
+        """The verdict on an estimate by its 95 % interval: inside the bounds, outside, or across an end."""
         if np.isnan(estimate.low) or np.isnan(estimate.high):
             return NOT_TESTED
         if self.low <= estimate.low and estimate.high <= self.high:
