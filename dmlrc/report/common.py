@@ -89,7 +89,7 @@ def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
 
 
 def doublings(records: StudyRecords) -> pd.DataFrame:
-    """By how much R@1 rises when a sweep's number doubles, indexed by row: mean, ci95, n.
+    """The rise of R@1 for each doubling of a sweep's number, indexed by row: mean, ci95, n.
 
     The least-squares slope over log2 of the number, for each rerun with several; then over the reruns.
     """

@@ -98,7 +98,7 @@ class Depth:
 
     @cached_property
     def wider(self) -> float:
-        """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
+        """The factor by which its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
 
         Settings that were found elsewhere have the luck of their lender, as H11 has it.
         """

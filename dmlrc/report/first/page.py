@@ -44,7 +44,7 @@ def published_leads(baseline: str) -> dict[str, float]:
 
 
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """By how much the newer losses lie above each of the two of 2006, in percent: their mean, and the best of them.
+    """The lead of the newer losses over each of the two of 2006, in percent: of their mean, and of the best of them.
 
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
@@ -62,7 +62,7 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str) -> statistics.Estimate:
-    """By how much the best of some methods, whichever it is, lies above another one, a fraction of that.
+    """The lead of the best of some methods, whichever it is, over another one, as a fraction of that one's score.
 
     Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
     """

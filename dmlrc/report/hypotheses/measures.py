@@ -87,7 +87,7 @@ class Judged:
 
 
 def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
-    """Not kept if one is not; else not tested while one is missing; kept if all are; otherwise it cannot be told.
+    """Judge by all findings: not kept if one is not; else not tested while one is missing; kept if all are; else open.
 
     wanted: how many findings the hypothesis has.
     """
@@ -306,7 +306,7 @@ def newer_gain_little(study: str) -> Judged:
 
 
 def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = LEVEL) -> Estimate:
-    """By how much the mean of some methods lies above another one, a fraction of that.
+    """The lead of the mean of some methods over another one, as a fraction of that one's score.
 
     By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
 

@@ -32,7 +32,7 @@ def headline_claims() -> pd.DataFrame:
 
 
 def claimed_slopes() -> dict[str, Estimate]:
-    """By how much claimed P@1 rises a year: data set -> a fraction."""
+    """The yearly rise of claimed P@1: data set -> a fraction."""
     return {name: statistics.slope(rows["year"], rows["r1"]) for name, rows in headline_claims().groupby("dataset")}
 
 
