@@ -1,4 +1,4 @@
-"""Code that chapters of other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
+"""Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
 
 `ByStudy` is a chapter's view of one experiment: main study -> its records, or None where nothing of it was run.
 """

@@ -1,4 +1,4 @@
-"""The width of a study: what more workers would gain, by the durations of its recorded units, and what limits it."""
+"""Workers that a study can use: the gain from more, by the durations of its recorded units, and what limits it."""
 
 import heapq
 from collections.abc import Iterable, Sequence

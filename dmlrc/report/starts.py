@@ -90,7 +90,7 @@ def _width(protocol: Mapping, setting: str) -> float:
 
 
 def sizes_above(curve: pd.Series, sweep: StudyRecords) -> tuple[int, int]:
-    """The number of sizes at which the best row of a sweep, by its mean, is above the trunk's curve; and of all."""
+    """The number of sizes where a sweep's best row, by its mean, is above the trunk's curve, and the number of all."""
     rows = precision_scores(sweep).groupby(["row", "level_number"])["value"].mean()
     best = rows.groupby("level_number").max().reindex(curve.index).dropna()
     return int((best > curve[best.index]).sum()), len(best)

@@ -218,7 +218,7 @@ def welch_half(parts: ArrayLike, counts: ArrayLike) -> float:
 
 
 def from_another(values: ArrayLike, others: ArrayLike, units: str = "") -> Estimate:
-    """The difference of the mean of some values from one more value like the others; n counts these.
+    """The difference between the mean of some values and one more value like the others; n counts these.
 
     The interval is a prediction interval, by Student's t: it holds the scatter of a single value of the others, and
     the errors of both means, with Welch and Satterthwaite's degrees of freedom.
@@ -278,7 +278,7 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
 
 
 def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
-    """The number of pairs of units in the other order by y than by x, a tie being in neither, and the number of pairs.
+    """The number of pairs of units that x and y put in opposite orders (a tie is in none), and the number of pairs.
 
     >>> turned([1, 2, 3], [1, 3, 2])
     (1, 3)

@@ -75,7 +75,7 @@ def _table(
 
 
 def said_in(claim: Claim) -> Markup:
-    """The place in the paper, with a link, and some of its words; behind "ours, on" where the claim is ours."""
+    """The place in the paper, linked, and some of its words; "ours, on" and the place where the claim is ours."""
     paper = SOURCES[claim.paper]
     label = Markup('<a href="{}">{}</a>').format(paper.url, paper.label) if paper.url else paper.label
     where = Markup("{}, {}").format(label, claim.source)

@@ -1,1 +1,1 @@
-"""Causes that move a score or a ranking: parts of an experiment move the methods together, or against one another."""
+"""Influences on scores and rankings: parts of an experiment move the methods together, and against one another."""

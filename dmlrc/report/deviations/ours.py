@@ -49,7 +49,7 @@ def seeds(records: StudyRecords) -> str:
 
 
 def reruns(records: StudyRecords) -> str:
-    """The number of times that the setting found by a search was trained again, and of its searches if several."""
+    """The number of reruns of a setting that a search found, and of the searches if there are several, as text."""
     count, searches = records.meta["budget"]["reruns"], records.meta.get("repetitions", 1)
     return f"{count}" if searches == 1 else f"{count} after each of {searches} searches"
 
@@ -136,7 +136,7 @@ def members(records: StudyRecords) -> str:
 
 
 def number_of_orders(records: StudyRecords) -> str:
-    """The number of random orders that were run around the same table, with its noun."""
+    """The number of random orders that were run around the same table, such as "3 orders"."""
     return labels.plural(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
 

@@ -211,7 +211,7 @@ def soft_triple_of_perfect_batches() -> pd.DataFrame:
 
 
 def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20) -> pd.DataFrame:
-    """The cover of a pool by the anchors chosen for it: mean and std of `covering_radius` over pools.
+    """The coverage of a pool by anchors meant for it: mean and std of `covering_radius` over pools.
 
     greedy: measured and chosen in the same pool; another pool: the positions that are right for one pool, looked up in
     another; uniform: random anchors. The embedding is a mixture of 100 Gaussian classes of unequal size.

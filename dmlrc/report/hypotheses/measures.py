@@ -87,7 +87,7 @@ class Judged:
 
 
 def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
-    """Judge by all findings: not kept if one is not; else not tested while one is missing; kept if all are; else open.
+    """Judge all findings: not kept if one is not; else not tested while one is missing; kept if all are; else open.
 
     wanted: how many findings the hypothesis has.
     """

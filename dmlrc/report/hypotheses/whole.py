@@ -314,7 +314,7 @@ def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> p
 
 
 def network_beside_cells(cases: Sequence[Whole]) -> pd.DataFrame:
-    """Numbers beside the verdicts that have none, as cells: other gains, and omissions that would change a verdict."""
+    """Numbers beside the verdicts and without one, as cells: other gains, and omissions that would change a verdict."""
     rows = {}
     for case in cases:
         key = case.hypothesis, titles.title(case.study)

@@ -1,4 +1,4 @@
-"""Notes on a loss, beside its records: its idea and equation, where ours differs, who claims it."""
+"""Notes on a loss that its records cannot give: its idea and equation, where ours differs, who claims it."""
 
 import tomllib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Texts on each way to fill a batch, for the page of the other papers' losses, and its code."""
+"""Texts on each way to fill a batch, and its code, for the page of the other papers' losses."""
 
 import inspect
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Photos found for a photo: the nearest other ones of the test classes, and the nearest ones that are wrong."""
+"""Search results for a photo: the nearest other photos of the test classes, and the nearest ones that are wrong."""
 
 from collections import Counter
 from dataclasses import dataclass

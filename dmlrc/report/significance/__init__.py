@@ -1,1 +1,1 @@
-"""Real differences of methods in a study: `measures` computes, `page` has the cells and sentences, `figures` draws."""
+"""Real differences between methods: `measures` computes, `page` has the cells and sentences, `figures` draws."""

@@ -1,4 +1,4 @@
-"""Real differences of methods in a study: tests of all pairs, ranks, other test classes, and accuracy beside cost.
+"""Real differences between methods of a study: tests of all pairs, ranks, other test classes, and accuracy beside cost.
 
 The unit is a repetition: a whole search with its reruns. Tests count the luck of search and of seeds
 (`dmlrc.report.statistics`). Where a study searched its methods once, the luck of search is borrowed from another study
