@@ -1,4 +1,4 @@
-"""What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
+"""The studies behind the numbers of a page, and how the page is cited; stands folded at the foot of each chapter."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ EVERYTHING = ("00_introduction", "17_report_card", "08_what_moves_a_score", "19_
 
 
 def study_table(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """What a chapter's numbers were made of: a row a study or experiment that is recorded, under the study's slug.
+    """The recorded studies and experiments behind a chapter's numbers: one row each, indexed by the study's slug.
 
-    Of the chapters in `EVERYTHING`, the methods tables and grids alone.
+    For the chapters in `EVERYTHING`, the methods tables and grids alone.
     """
     rows = {records.name: row(records) for records in _shown(chapter, edition)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
@@ -58,12 +58,12 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
 
 
 def _belongs(study: Study, chapter: str) -> bool:
-    """Whether a chapter is about this experiment."""
+    """True if a chapter is about this study's experiment or its paper."""
     return study.experiment in EXPERIMENTS.get(chapter, ()) or study.protocol.paper == PAPERS.get(chapter, "")
 
 
 def row(records: StudyRecords) -> dict[str, str]:
-    """What a study's numbers were made of, as text."""
+    """The data, protocol, budget, seed, commit, date, machine and packages behind a study's numbers, as text."""
     meta, where = records.meta, records.meta["environment"]
     data, shown = meta["data"], titles.title(records.name)
     processor, device = (environments(records, name) for name in ("processor", "device"))

@@ -1,4 +1,4 @@
-"""What the tables say to someone who wants one loss: who is never clearly behind, what to tune, what to expect."""
+"""Advice from the tables for someone who wants one loss: who is never clearly behind, what to tune, what to expect."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,10 +23,10 @@ AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 
 
 def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How far every method is behind the best of a table in concatenated MAP@R, and whether it ties with it.
+    """The distance of each method behind the best of its table in concatenated MAP@R, and whether the two tie.
 
-    Ours, then the three published tables. Rows: method, table (a study, or a data set of the Reality Check), ours,
-    behind (a fraction), tied. The untrained trunk is left out.
+    Our tables, then the three published ones. Columns: method, table (a study, or a data set of the Reality Check),
+    ours, behind (a fraction), tied. The untrained trunk is left out.
     """
     frames = {study.name: tables.accuracy(study) for study in edition}
     paper = dict(list(published.musgrave_results().groupby("dataset")))
@@ -89,9 +89,9 @@ def places_figure(distances: pd.DataFrame) -> Figure:
 
 
 def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How far the best of so many trials is below the best of all searches of its loss, and what another search does.
+    """The shortfall of the best of so many trials from the best of all searches of its loss, and the luck of a search.
 
-    Of the tables, and of the experiments around them whose searches were longer (`LONGER`). A row a study and method.
+    Of the tables, and of the experiments around them with longer searches (`LONGER`). One row per study and method.
     Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have (shares of
     the best, validation MAP@R), and test: the SD of test MAP@R between its searches, a share of the mean, NaN for one.
     """
@@ -155,7 +155,7 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
+    """The numbers behind the page's text; scores in points of concatenated MAP@R, a study by its data set."""
     distances = distances_behind(edition)
     scales = [_best(study, "cosface", "scale") for study in edition]
     named: dict[str, float | str] = {
@@ -168,7 +168,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _of_study(study: StudyRecords) -> dict[str, float]:
-    """Of the multi-similarity loss, but for the leads over the contrastive one: those of `FIRST_CHOICES`."""
+    """Numbers on the multi-similarity loss in one study, and the leads of `FIRST_CHOICES` over the contrastive loss."""
     means, best = tables.by_method(tables.accuracy(study))["mean"], "multi_similarity"
     alone = tables.by_method(tables.accuracy(study), setting="separated")["mean"]
     trials = study.trials[study.trials["method"] == best]

@@ -1,6 +1,6 @@
-"""What the chapters of other papers share: an experiment's numbers over its seeds, and how they stand beside a paper's.
+"""Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
 
-`ByStudy` is what a chapter has of one experiment: main study -> its records, or None where nothing of it was run.
+`ByStudy` is a chapter's view of one experiment: main study -> its records, or None where nothing of it was run.
 """
 
 import math
@@ -28,7 +28,7 @@ NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the
 
 
 def present(by_study: ByStudy) -> dict[str, StudyRecords]:
-    """Those main studies around which the experiment was run."""
+    """The main studies around which the experiment was run, with its records."""
     return {name: records for name, records in by_study.items() if records is not None}
 
 
@@ -69,7 +69,7 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
 
 
 def absence(records: StudyRecords | None, method: str) -> str:
-    """Why a method has no scores, as printed: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
+    """The reason why a method has no scores: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
     if records is not None and (records.scores["method"] == method).any():
         return ""
     frames = (records.runs, records.trials, records.reruns) if records is not None else ()
@@ -89,7 +89,7 @@ def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
 
 
 def doublings(records: StudyRecords) -> pd.DataFrame:
-    """By how much R@1 rises when a sweep's number doubles, indexed by row: mean, ci95, n.
+    """The rise of R@1 for each doubling of a sweep's number, indexed by row: mean, ci95, n.
 
     The least-squares slope over log2 of the number, for each rerun with several; then over the reruns.
     """
@@ -104,7 +104,7 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 class Ranks(NamedTuple):
-    """Which ranks a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
+    """Ranks that a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
 
     low: float
     high: float
@@ -266,11 +266,11 @@ def numbers(
     of_study: Callable[[str], Mapping[str, float | str]],
     spans: Collection[str] = (),
 ) -> dict[str, float | str]:
-    """What the text of a chapter rests on, a study by its data set: its own numbers and the verdicts of its claims.
+    """The numbers behind a chapter's text, a study by its data set: its own numbers and the verdicts on its claims.
 
-    judged: of the chapter's section. of_study: the numbers around a main study. spans: those of which the lowest and
-    the highest are told too. Of all: how many verdicts are settled, reproduced, exploratory; how many claims withdrawn.
-    most_low: how many of a study's claims are open since most of their models lie below the untrained start.
+    judged: of the chapter's section. of_study: the numbers around a main study. spans: those whose lowest and highest
+    are given too. Over all: how many verdicts are settled, reproduced, exploratory; how many claims are withdrawn.
+    most_low: how many of a study's claims are open because most of their models lie below the untrained start.
     """
     exploratory = {claim.id for claim in claims.CLAIMS if claim.exploratory}
     settled = [item for main in edition for item in judged[main.name].items() if item[1].settled]

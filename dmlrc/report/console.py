@@ -1,4 +1,4 @@
-"""What the command line prints of studies and data; lines of at most 100 characters, unless names are longer.
+"""Lists of studies and data for the command line; lines of at most 100 characters, unless names are longer.
 
 Lists are made without torch, pandas or a look into records: they answer at once.
 """
@@ -121,7 +121,7 @@ def data_sets() -> list[str]:
 
 
 def _no_folder() -> list[str]:
-    """Why no data set is found: the folder of all of them is not named, or is not there."""
+    """Lines that say why no data set is found: their folder is not named, or is not there; none where it is there."""
     named = os.environ.get("DMLRC_DATA")
     if not named:
         return ["", "no data folder is named: set DMLRC_DATA to the folder of the data sets"]
@@ -151,7 +151,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _time(study: "dmlrc.protocol.Study") -> str:
-    """How long it takes, without what that was measured on: "5 to 10 h"."""
+    """The expected duration of a study, without the machine that it was measured on: "5 to 10 h"."""
     text = study.expected.partition(",")[0]
     for long, short in _SHORT.items():
         text = re.sub(long, short, text)
@@ -159,7 +159,7 @@ def _time(study: "dmlrc.protocol.Study") -> str:
 
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
-    """How much is recorded; of what is not at all, what it lacks here."""
+    """The recorded part of a study, such as "3 of 60"; without any record, what it lacks here, such as "no data"."""
     from dmlrc.studies import readiness, recorded
 
     count, total = recorded.count(study)

@@ -92,13 +92,13 @@ class Depth:
 
     @property
     def lifts(self) -> dict[str, float]:
-        """How far training lifted the mean score above the untrained trunk, by metric."""
+        """The lift of the mean score by training above the untrained trunk, by metric."""
         means = {METRIC: self.scores, PRECISION: self.precision.summary["mean"]}
         return {metric: float(scores.mean() - self.untrained[metric]) for metric, scores in means.items()}
 
     @cached_property
     def wider(self) -> float:
-        """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
+        """The factor by which its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
 
         Settings that were found elsewhere have the luck of their lender, as H11 has it.
         """
@@ -136,7 +136,7 @@ def with_common_methods(*depths: Depth) -> list[Depth]:
 
 
 def shorter(donor: str, trials: int) -> float:
-    """How many times as far the searches of a study would scatter, had they ended after so many trials; at least 1.
+    """The factor by which a study's searches would scatter more, had they ended after so many trials; at least 1.
 
     By the best validation score of each, with standard deviations pooled over the methods.
     """
@@ -163,7 +163,7 @@ def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
 
 
 def lucky_turns(one: Depth, other: Depth) -> Estimate:
-    """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first.
+    """The number of pairs that luck alone would turn, were the methods as far apart at both depths as at the first.
 
     Scores of different height, as on other data, have other errors: the other's are scaled.
     """
@@ -176,7 +176,7 @@ def lucky_turns(one: Depth, other: Depth) -> Estimate:
 
 @dataclass(frozen=True)
 class Step:
-    """From one depth of a series to a deeper one, by the methods that both have.
+    """The step from one depth of a series to a deeper one, by the methods that both have.
 
     rho: the rank correlation of their scores. ratio: of the ranges, each relative to its mean, deeper to shallower.
     without: the verdict on the ratio without each method in turn. newer: the gain in P@1 over contrastive, at both.
@@ -191,12 +191,12 @@ class Step:
 
     @property
     def holding(self) -> int:
-        """How many omissions of a method leave the verdict as it is."""
+        """The number of omissions of a method that leave the verdict as it is."""
         return sum(verdict == self.verdict for verdict in self.without.values())
 
 
 def step(one: Depth, other: Depth) -> Step:
-    """What the deeper of two depths changes; the verdict on their ranges is by the rule of H11."""
+    """The change from one depth to a deeper one; the verdict on their ranges is by the rule of H11."""
     one, other = with_common_methods(one, other)
     rho = statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
     both = other.compared, one.compared
@@ -267,9 +267,9 @@ def score_numbers(depths: Sequence[Depth]) -> pd.DataFrame:
 
 
 def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
-    """What training gives at each depth, as cells: a row a depth of a series, those that are not complete among them.
+    """The gain from training at each depth, as cells: one row per depth of a series, complete or not.
 
-    Means over the losses, and by how much newer ones lie above those of 2006 in P@1.
+    Means over the losses, and the lead of the newer ones over those of 2006 in P@1.
     """
     rows = []
     for series, known in by_series.items():
@@ -301,7 +301,7 @@ def _absent(place: Mapping) -> dict:
 
 
 def steps(by_series: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:
-    """From the shallowest depth of each series to every deeper one: (series, depth) -> step."""
+    """The steps from the shallowest depth of each series to every deeper one: (series, depth) -> step."""
     return {
         (series.title, deeper.label): step(known[0], deeper)
         for series, known in by_series.items()
@@ -334,7 +334,7 @@ def step_cells(by_place: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
 
 
 def numbers() -> dict[str, float | str]:
-    """What the text of the page rests on: of each step to the last block, SqueezeNet's by its data set."""
+    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set."""
     values: dict[str, float | str] = {}
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}

@@ -76,7 +76,7 @@ def _named(part: str) -> list[str]:
 
 
 def is_yours(study: str) -> bool:
-    """Whether a study is a reader's own run in a clone with published ones: run here, and none of them."""
+    """True if a study is a reader's own: begun in a clone that has published studies, and none of these."""
     return records.is_begun(study) and bool(published := records.published()) and study not in published
 
 

@@ -80,7 +80,7 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Which ranks each row may have, and whether it cannot be told from the best: rank_low, rank_high, tied.
+    """Ranks that each row may have, rank_low to rank_high, and tied: true if it cannot be told from the best.
 
     frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count the luck of seeds alone. NaN
     and False where a setting and metric have one trained method alone, and of the untrained trunk.

@@ -1,4 +1,4 @@
-"""What a book shows, as text files to compare: the cells of tables, the data of figures, and the verdicts.
+"""The contents of a book as text files to compare: the cells of tables, the data of figures, and the verdicts.
 
     python -m dmlrc.report.golden FOLDER                    the whole published book
     python -m dmlrc.report.golden FOLDER --against OTHER    and how it differs from what another folder has
@@ -125,7 +125,7 @@ def _names(cell: ast.Module, context: type[ast.expr_context]) -> set[str]:
 
 @contextmanager
 def collected_files(only: Collection[str], shown: bool = False) -> Iterator[Files]:
-    """What is published in this block is kept; it is shown too, or nothing is."""
+    """Keep what is published in this block, path -> text; show it too, or show nothing."""
     files: Files = {}
     show_table, show_figure = publish.table, publish.figure
 
@@ -221,7 +221,7 @@ def _axis(axis: Axis) -> dict:
 
 
 def _artists(part: Axes | Figure) -> Iterator[tuple[str, dict]]:
-    """What is drawn there, numbered by its kind; not its ground, and not the titles, which `_axes` has."""
+    """Yield what is drawn there, numbered by its kind; not its ground, and not the titles, which `_axes` has."""
     known = [part.patch, *((part.title, part._left_title, part._right_title) if isinstance(part, Axes) else ())]
     counted: Counter = Counter()
     for artist in part.get_children():
@@ -294,7 +294,7 @@ READERS: Mapping[type[Artist], Callable[..., dict]] = {
 
 
 def _look(artist: Artist) -> dict:
-    """What tells series apart: colours, and the marks and dashes of a line."""
+    """The look by which series are told apart: colours, and the marks and dashes of a line."""
     if isinstance(artist, Line2D):
         dots = {"mark": str(artist.get_marker()), "inside": _colours(artist.get_markerfacecolor())}
         drawn = artist.get_marker() not in (None, "", " ", "None", "none")
@@ -343,7 +343,7 @@ def verdict_files(edition: str) -> Files:
 
 
 def changed_cells(old: Files, new: Files) -> list[str]:
-    """Which cell of which file differs, a line each; nothing for equal ones.
+    """List the cells that differ between two sets of files, one line each; none where the files are equal.
 
     >>> changed_cells({"tables/t.csv": "Method,P@1\\nSNR,51.05\\n"}, {"tables/t.csv": "Method,P@1\\nSNR,51.50\\n"})
     ['tables/t.csv: SNR, P@1: 51.05 -> 51.50']

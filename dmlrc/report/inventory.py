@@ -1,4 +1,4 @@
-"""What there is: where studies were run, what of their experiments is recorded, which studies have a name."""
+"""Inventory: where studies were run, what of their experiments is recorded, which studies have a name."""
 
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
@@ -15,7 +15,7 @@ TOLERANCE = 0.005
 
 
 def provenance(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Where each methods table's numbers were made: a column a study."""
+    """The origin of each methods table's numbers: one column per study."""
     return pd.DataFrame({records.name: _provenance(records) for records in edition})
 
 
@@ -41,7 +41,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
 
 
 def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """What is recorded of the experiments around each methods table: a row an experiment of a study."""
+    """The recorded part of the experiments around each methods table: one row per experiment of a study."""
     rows = []
     for main in edition:
         for name, study in experiments.experiments_around(main.name).items():
@@ -118,12 +118,12 @@ def other_machines_cells() -> pd.DataFrame:
 
 
 def tried() -> pd.DataFrame:
-    """What the tests try on purpose: how often, what must come of it, and the file that does it."""
+    """Things that the tests try on purpose: how often, what must come of each, and the file that does it."""
     return pd.read_csv(files("dmlrc.report") / "measurements" / "tried.csv", index_col=0)
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on; `other_machines` and `other_kernels` in points.
+    """The numbers behind the page's text; `other_machines` and `other_kernels` in points.
 
     machines.same, kernels.same: the share of trials that came out as before. one.most: how many times as fast the
     tables get at most with one trial of each search at a time; eight.least: at least with eight and enough workers.

@@ -62,7 +62,7 @@ def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
 
 
 class _Process:
-    """What jupyter_client asks of a `subprocess.Popen`."""
+    """Forked process with the methods that jupyter_client calls on a `subprocess.Popen`."""
 
     stdin = stdout = stderr = None
 

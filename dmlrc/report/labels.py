@@ -1,4 +1,4 @@
-"""What a page shows: cells of text in percent, methods by their labels, and what a caption must say."""
+"""Texts of a page: cells in percent, methods by their labels, and what a caption must say."""
 
 import math
 import re
@@ -199,7 +199,7 @@ def format_settings(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def score(mean: float, ci95: float, form: str = ".2%") -> str:
-    """As `number` of a score, whose interval ends where the scale does.
+    """Format a score as `number` does, but end its interval where the scale ends.
 
     >>> score(0.6721, 0.0049), score(0.9881, 0.1513), score(0.02, 0.03, ".1%")
     ('67.21 ± 0.49', '98.81 (83.68 to 100.00)', '2.0 (0.0 to 5.0)')
@@ -222,7 +222,7 @@ def rate(value: float) -> str:
 
 
 def signs(cells: pd.DataFrame) -> str:
-    """What the signs mean that these cells have; "" where they have none.
+    """The meaning of each sign in these cells; "" where they have none.
 
     >>> signs(pd.DataFrame({"a": ["1.0 ↓", "2.0"], "b": ["", 3]}))
     '↓: the mean is lower than that of the trunk without any training.'
@@ -232,7 +232,7 @@ def signs(cells: pd.DataFrame) -> str:
 
 
 def marks_legend(frame: pd.DataFrame) -> str:
-    """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
+    """The meaning of bold and italic cells in a results table. frame: `tables.accuracy`."""
     if "seed_ci95" in frame:
         return (
             "In brackets: the ranks that a method may have, all pairs compared. Bold: the highest mean. Italic: not to "
@@ -253,7 +253,7 @@ def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd
 
 
 def below(value: float, untrained: float) -> str:
-    """What stands behind a single number that is lower than the untrained trunk's, else "".
+    """The sign behind a single number that is lower than the untrained trunk's, else "".
 
     >>> below(0.1, 0.2), below(0.3, 0.2), below(0.1, float("nan"))
     (' ↓', '', '')
@@ -262,7 +262,7 @@ def below(value: float, untrained: float) -> str:
 
 
 def limited(cut_off: float) -> str:
-    """What stands behind a single number of which too large a share of the runs was cut off, else "".
+    """The sign behind a single number for which too large a share of the runs was cut off, else "".
 
     >>> limited(0.5), limited(0.04)
     (' »', '')
@@ -362,7 +362,7 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`)."""
+    """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`)."""
     return captions([records])
 
 
@@ -405,7 +405,7 @@ def count_of_runs(records: StudyRecords) -> str:
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
-    """What the numbers of these studies cannot show, each thing said once, with the studies of which it holds."""
+    """The limits of what these studies' numbers show, each stated once, with the studies to which it applies."""
 
     def named(those: Iterable[StudyRecords]) -> str:
         return listed(f"`{records.name}`" for records in those)
@@ -443,14 +443,14 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:
-    """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
+    """The meaning of a first run, where one, or an experiment around it, is shown; else ""."""
     rate = "the learning rate of its methods table is not the one that the validation classes choose"
     shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
     return f"{{term}}`First run`: {rate}." if shown else ""
 
 
 def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:
-    """How many methods have a lower mean than the trunk itself, and of how many.
+    """The number of methods with a lower mean than the trunk itself, and the number of all.
 
     (0, 0) where the trunk or all methods are missing.
     """
@@ -468,7 +468,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def rank_range(low: float, high: float, between: str = " to ") -> str:
-    """Between which places a mean may lie, as printed.
+    """The places between which a mean may lie, as printed.
 
     >>> rank_range(1, 3), rank_range(2, 2), rank_range(float("nan"), 1), rank_range(1, 3, between="–")
     ('1 to 3', '2', '–', '1–3')

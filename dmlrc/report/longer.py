@@ -1,4 +1,4 @@
-"""What a search gains after its first 10 and 25 trials: on validation classes, and on classes that it never saw.
+"""Gains of a search after its first 10 and 25 trials: on validation classes, and on classes that it never saw.
 
 Of the recorded searches of the three tables, whose settings after 10 and 25 trials the studies TABLE/early-winners
 trained again (`dmlrc.studies.early`). Intervals are over losses, each the mean of its three searches.
@@ -68,11 +68,11 @@ def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers() -> dict[str, float]:
-    """What the text rests on, in points.
+    """The numbers behind the text, in points.
 
     tables: how many are complete. validation.10, test.25 ...: what the rest of a search gains, of all their losses;
     with _ci95. DATASET.test.10: the same of one table. kept.25: percent of searches whose best after 25 trials
-    stays it.
+    stays the best.
     """
     of_searches = gains_of_searches()
     means, named = 100 * gains_of_losses(of_searches), {"tables": of_searches["table"].nunique()}

@@ -25,7 +25,7 @@ EVALUATIONS = (10, 25, 50)
 
 
 def regrets() -> dict[str, pd.DataFrame]:
-    """How far the best evaluation lies below the ceiling of its problem, in MAP@R (fractions), the mean of ten seeds.
+    """The shortfall of the best evaluation from the ceiling of its problem, in MAP@R (fractions), mean of ten seeds.
 
     By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
     columns the number of evaluations and the sampler.
@@ -93,7 +93,7 @@ def halving_cells(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers() -> dict[str, float]:
-    """What the text of the page rests on, in points and percent.
+    """The numbers behind the page's text, in points and percent.
 
     all.problems: how many; all.tpe5.50: the mean regret after 50 evaluations; all.tpe5.50.gain: how much less it is
     than that of random search, with gain_ci95. gp.: of the problems with a Gaussian process. newer: how much less

@@ -40,7 +40,7 @@ def _as_wanted(name: str, value: object, default: object) -> object:
 
 
 def _assigned(cell: str) -> dict[str, object]:
-    """What a cell of parameters sets: name -> value, None for what is no plain value."""
+    """The values that a cell of parameters sets: name -> value, None for one that is no plain value."""
     lines = ast.parse(cell).body
     return {line.targets[0].id: _value(line.value) for line in lines if isinstance(line, ast.Assign)}
 

@@ -1,4 +1,4 @@
-"""How many searches a study takes: the table and the curve of `dmlrc power` and of the chapter on differences."""
+"""The number of searches a study takes: the table and the curve of `dmlrc power` and of the chapter on differences."""
 
 import math
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def in_points(compared: Comparison) -> Design:
 
 
 def hours(study: StudyRecords) -> tuple[float, float]:
-    """What one search of all methods took, and one rerun of each: hours of a process, as recorded."""
+    """The hours of a process that one search of all methods took, and one rerun of each, as recorded."""
     cost = tables.cost(study)[["search_seconds", "seconds"]].sum() / 3600
     return float(cost["search_seconds"]), float(cost["seconds"])
 
@@ -141,7 +141,7 @@ def save_curve(design: Design, difference: float, file: Path) -> None:
 
 
 def top_five(compared: Comparison) -> tuple[float, int | None] | None:
-    """How far the fifth method is above the sixth, in points, and the searches that tell so small a gap.
+    """The lead of the fifth method over the sixth, in points, and the number of searches that tell so small a gap.
 
     One pair alone, and the gap as measured; None for fewer than six methods.
     """
@@ -153,7 +153,7 @@ def top_five(compared: Comparison) -> tuple[float, int | None] | None:
 
 
 def planning_cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
-    """What each study can tell and what more would take, as cells: a row a study. compared: by its title."""
+    """Gaps that each study can tell, and the cost of more, as cells: a row per study. compared: by its title."""
     rows = {}
     for title, (comparison, study) in compared.items():
         design, (search, rerun) = in_points(comparison), hours(study)

@@ -45,14 +45,14 @@ class Design:
         return math.sqrt(2 * (self.search**2 + self.seed**2 / self.reruns) / self.searches)
 
     def reach(self, test: str = PAIR) -> np.ndarray:
-        """How large a measured difference must be to be told, in true standard errors: (DRAWS,), made-up studies.
+        """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
 
         It varies, as the estimates of the two methods' variances do.
         """
         return _reach(self.methods, self.searches, self.pooled, test)
 
     def power(self, difference: float, test: str = PAIR) -> float:
-        """In which share of studies a true difference is told, with its sign."""
+        """The share of studies in which a true difference is told, with its sign."""
         return float(stats.norm.sf(self.reach(test) - difference / self.error).mean())
 
     def least(self, test: str = PAIR) -> float:
@@ -66,7 +66,7 @@ class Design:
         return self.error * _least(self.methods, self.searches, self.pooled, test)
 
     def searches_for(self, difference: float, test: str = PAIR) -> int | None:
-        """How many searches of each method tell a true difference with POWER; None for more than MOST."""
+        """The number of searches of each method that tell a true difference with POWER; None for more than MOST."""
         few, many = 1, 2
         while replace(self, searches=many).power(difference, test) < POWER:
             if many == MOST:
@@ -138,7 +138,7 @@ def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float
 
 
 def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
-    """Which true ratios of two ranges are told from 1 with this power: up to the first number, and from the second.
+    """Limits of the true ratios of two ranges told from 1 with this power: up to the first number, and from the second.
 
     over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
     relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm

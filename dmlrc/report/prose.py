@@ -18,7 +18,7 @@ INSTEAD = "The text of this page is about the published studies; here are the sa
 
 
 def is_about(edition: Sequence[StudyRecords] | Sequence[str]) -> bool:
-    """Whether the text is about these studies: the tables that the published book has."""
+    """True if the text is about these studies: the tables that the published book has."""
     return tuple(study if isinstance(study, str) else study.name for study in edition) == editions.FIRST
 
 

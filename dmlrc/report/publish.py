@@ -1,4 +1,4 @@
-"""How a chapter shows things: tables, figures, sentences with computed numbers, and the scalars it records.
+"""Displays of a chapter: tables, figures, sentences with computed numbers, and the scalars it records.
 
 Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
 a label, a caption, and download links; the slash in the name of a study is a dash there. The downloads lie in
@@ -61,7 +61,7 @@ _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 @contextmanager
 def collected(folder: Path) -> Iterator[list[str]]:
-    """What is shown in this block, as pieces of HTML, in the place of a notebook; downloads go to the folder."""
+    """Collect what is shown in this block as pieces of HTML, in the place of a notebook; downloads go to the folder."""
     shown: list[str] = []
     token = _collected.set((folder, shown))
     try:
@@ -71,7 +71,7 @@ def collected(folder: Path) -> Iterator[list[str]]:
 
 
 def exports() -> Path:
-    """Where the downloads of the chapters are written."""
+    """The folder to which the downloads of the chapters are written."""
     here = Path(os.environ.get("DMLRC_EXPORTS", paths.home() / "book" / "chapters" / "exports"))
     folder = _collected.get()[0] if _collected.get() else here
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
 
 
 def remade(chapter: str, what: str, commands: str) -> None:
-    """As `how_to_rerun`, of a page whose numbers are of no study's records.
+    """Show the foot of a page, as `how_to_rerun` does, where its numbers come from no study's records.
 
     what: what they were made of and where, Markdown. commands: what makes them again, shell.
     """
@@ -365,7 +365,7 @@ def _room(texts: Iterable, most: str) -> str:
 
 
 def _crowd(cells: pd.DataFrame) -> str:
-    """How a table of many columns is set: closer, with names of methods as headings upright."""
+    """The CSS classes of a table of many columns: set closer, and from 13 on with its headings upright."""
     columns = cells.shape[1] + cells.index.nlevels - 1
     if columns >= 13 and cells.columns.nlevels == 1:
         return "dml-dense dml-upright"

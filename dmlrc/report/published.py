@@ -116,7 +116,7 @@ def search_traces() -> pd.DataFrame:
 
 
 def claims() -> pd.DataFrame:
-    """What papers claim (R@1, fraction) for their own method and for the baselines in their tables.
+    """R@1 (fractions) that papers claim for their own method and for the baselines in their tables.
 
     Only rows that were seen in the source that they name; rows recalled from memory are left out.
     Columns: paper, year, venue, dataset, role ("proposed", "contrastive_baseline", "triplet_baseline"), method,
@@ -228,7 +228,7 @@ def zhai_samples_per_class() -> pd.DataFrame:
 
 
 def claims_after_2019() -> pd.DataFrame:
-    """What papers after 2019 claim (R@1, fraction), in the columns of `claims`, and by its rule: only rows seen.
+    """R@1 (fractions) that papers after 2019 claim, in the columns of `claims`, and by its rule: only rows seen.
 
     Two more roles: "own_baseline" (a paper's run of its own starting point) and "rerun" (a loss trained by others).
     Headline rows mix trunks and embedding sizes, so compare within one backbone. Proxy-Anchor's are in `claims`.

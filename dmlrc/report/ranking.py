@@ -15,7 +15,7 @@ _METRICS = ("map_at_r", "precision_at_1", "r_precision")
 
 
 def lines(records: StudyRecords) -> list[str]:
-    """What was run, a line a method with the highest first, and what intervals and marks mean.
+    """Lines on what was run, one per method with the highest first, and on the meaning of intervals and marks.
 
     Without test scores, as in a study that chooses a learning rate: the best trials on the validation classes.
     """
@@ -33,7 +33,7 @@ def lines(records: StudyRecords) -> list[str]:
 
 
 def _unfinished(records: StudyRecords) -> list[str]:
-    """How much of a study is recorded, and which methods are not whole; nothing where it is finished.
+    """Lines on the methods of a study that are not whole, and on what each has; none where the study is finished.
 
     The reruns of a method without any result are never made.
     """
@@ -114,7 +114,7 @@ def _ranks(first: pd.DataFrame) -> list[str]:
 
 
 def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> list[str]:
-    """What the columns mean, a sentence a line."""
+    """The meaning of the columns, one sentence per line."""
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
     once = ["Each method was searched once, and the luck of that is not in the intervals."]
@@ -130,7 +130,7 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
 
 
 def _lift(means: pd.Series) -> list[str]:
-    """How far training lifted the losses, which says whether they can be ranked; nothing without an untrained trunk."""
+    """A line on the mean lift by training, and whether it lets losses be ranked; none without an untrained trunk."""
     lift = tables.lift(means)
     if np.isnan(lift):
         return []

@@ -92,9 +92,9 @@ def grid_cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How the rates of the other papers' experiments compare with their neighbours, on validation classes.
+    """The rates of the other papers' experiments beside their neighbours, on validation classes.
 
-    A row a study and a paper whose experiments are recorded around it. Columns: study, paper (its key), in_use; best,
+    One row per study and paper whose experiments are recorded around it. Columns: study, paper (its key), in_use; best,
     at_best, one_lower, one_higher: the best rate of the grid around this study, and the mean over the methods of
     validation MAP@R there and at the next rates that were tried, NaN where there is none.
     """
@@ -108,9 +108,9 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def of_depths() -> pd.DataFrame:
-    """How the rate of each depth of training compares with its neighbours: the columns of `of_papers` but the paper.
+    """The rate of each depth of training beside its neighbours: the columns of `of_papers` but the paper.
 
-    A row a study whose grid is recorded whole: of one that is not, the best rate may still be to come.
+    One row per study whose grid is recorded whole: the best rate of any other may still be to come.
     """
     grids = {name: records.find(f"{name}/rates") for name in (*DEPTHS, *MOBILENETS)}
     rows = [
@@ -122,9 +122,9 @@ def of_depths() -> pd.DataFrame:
 
 
 def of_embedders() -> pd.DataFrame:
-    """What a rate of its own does to the embedder beside the last block, on validation classes.
+    """The effect of a rate of its own for the embedder beside the last block, on validation classes.
 
-    A row a study and rate of the embedder, that of the trunk among them, where both grids are recorded. Columns: study,
+    One row per study and rate of the embedder, the trunk's among them, where both grids are recorded. Columns: study,
     of_trunk (its rate), rate, mean and range of the methods' validation MAP@R; turned: how many pairs of methods stand
     in another order than at the shared rate, of pairs.
     """
@@ -168,7 +168,7 @@ def _bold(cells: pd.DataFrame, column: str, which: pd.Series) -> pd.DataFrame:
 
 
 def _is_whole(grid: StudyRecords) -> bool:
-    """Whether every rate of a grid is finished."""
+    """True if every rate of a grid is finished."""
     return len(best_trials(grid)) == len({method.level for method in studies.STUDIES[grid.name].methods})
 
 
@@ -197,7 +197,7 @@ def peak_cells(peaks: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def inside(peaks: pd.DataFrame) -> pd.Series:
-    """Whether each rate in use is the best of its grid, with worse ones on both sides. peaks: `of_papers`."""
+    """True where the rate in use is the best of its grid, with worse ones on both sides. peaks: `of_papers`."""
     return peaks["in_use"].eq(peaks["best"]) & peaks[["one_lower", "one_higher"]].notna().all(axis=1)
 
 
@@ -209,7 +209,7 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
 
 
 def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
-    """How many pairs of losses stand in another order at a rate than at the best one, of how many; how many by luck.
+    """Count pairs of losses in another order at a rate than at the best one, all pairs, and those turned by luck.
 
     Of the losses that have a score at both. best: `best_trials`; luck: `seed_luck`, since the settings are the same at
     all rates, so only the seed turns pairs by luck.

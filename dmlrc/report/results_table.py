@@ -83,7 +83,7 @@ def with_foot(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labe
 
 
 def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
-    """What is printed of each number; its text where there is none."""
+    """The printed form of each number; its text where there is none."""
     forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
     half = "half" if "half" in scores else "ci95"
     halves, low, high = (_optional(scores, name) for name in (half, "low", "high"))
@@ -105,7 +105,7 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
 
 
 def _marks(scores: pd.DataFrame) -> pd.Series:
-    """Whether each competing number is the best of its column, or ties with that."""
+    """The mark of each competing number that is the best of its column, or ties with that."""
     marks = pd.Series("", scores.index)
     if "mark" in scores:
         return scores["mark"]

@@ -76,7 +76,7 @@ def scale_cells(ways: pd.DataFrame) -> pd.DataFrame:
 
 
 def winning_places(study: StudyRecords) -> list[float]:
-    """Where in their linear range the scales lie that won each search of a table: 0 is its lower end, 1 its upper."""
+    """Places of each method's lowest and highest winning scale in its linear range: 0 the lower end, 1 the upper."""
     places = []
     for method, scale in SCALES.items():
         limits, ends = tables.METHODS[method].space[scale], _validation(study, method)
@@ -85,7 +85,7 @@ def winning_places(study: StudyRecords) -> list[float]:
 
 
 def gains(ways: pd.DataFrame) -> pd.DataFrame:
-    """What the logarithmic way adds to the linear one, a row a study and method: validation and test MAP@R, fractions.
+    """Gains of the logarithmic way over the linear one, by study and method: validation and test MAP@R, fractions.
 
     ways: of `compare_scales`.
     """

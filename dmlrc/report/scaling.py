@@ -1,4 +1,4 @@
-"""How wide a study runs: what more workers would gain, by the durations of its recorded units, and what limits it."""
+"""Workers that a study can use: the gain from more, by the durations of its recorded units, and what limits it."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
 
 
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
-    """How many times as fast as one worker: rows `WORKERS`, columns `PROPOSALS` at a time in each search.
+    """Speed as a multiple of one worker's: rows `WORKERS`, columns `PROPOSALS` at a time in each search.
 
     NaN where nothing is recorded.
     """
@@ -80,7 +80,7 @@ def played() -> pd.DataFrame:
 
 
 def lost(played: pd.DataFrame) -> pd.DataFrame:
-    """What proposing several trials at a time costs, in MAP@R (fractions): rows trials and proposals.
+    """The cost of proposing several trials at a time, in MAP@R (fractions): rows trials and proposals.
 
     short: how far the picked setting is below the best there is; lost: how much further than one at a time, mean over
     searches, and ci95, the half width of its interval (each search is one number, its mean over seeds); lost_share: the
@@ -113,7 +113,7 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def planned_tables(studies: Iterable[Study]) -> pd.DataFrame:
-    """What the papers' own tables, which need a GPU, ask for: a row a study; sweeps around them are left out.
+    """The demands of the papers' own tables, which need a GPU: one row per study; sweeps around them are left out.
 
     At once: how many units can be under way, the reruns of each method and repetition, and the untrained trunk. In a
     row: how many follow one another in the longest chain, which no number of workers makes shorter.

@@ -1,4 +1,4 @@
-"""Where training begins: the accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
+"""The start of training: accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
 
 The row of the untrained trunk has its features, reduced by a PCA that is fitted on the test images: it keeps where
 these differ most. No training begins there, but behind a random layer of a row's own size, which reaches less. So
@@ -75,7 +75,7 @@ def of_rows(records: StudyRecords) -> pd.Series:
 
 
 def _has_other_test_classes(records: StudyRecords) -> bool:
-    """Whether an experiment orders the classes otherwise than the study around which it stands."""
+    """True if an experiment orders the classes otherwise than the study around which it stands."""
     main = studies.known().get(records.meta["parent"])
     if main is None:
         return False
@@ -84,13 +84,13 @@ def _has_other_test_classes(records: StudyRecords) -> bool:
 
 
 def _width(protocol: Mapping, setting: str) -> float:
-    """How many numbers an embedding has; NaN where it is the trunk's features."""
+    """The number of dimensions of an embedding; NaN where it is the trunk's features."""
     models = max(protocol["folds"], 1) * protocol["members"] if setting == "concatenated" else 1
     return protocol["embedding_dim"] * models if protocol["embedding_dim"] else float("nan")
 
 
 def sizes_above(curve: pd.Series, sweep: StudyRecords) -> tuple[int, int]:
-    """At how many sizes the best row of a sweep lies above its curve of the trunk, by its mean, and of how many."""
+    """The number of sizes where a sweep's best row, by its mean, is above the trunk's curve, and the number of all."""
     rows = precision_scores(sweep).groupby(["row", "level_number"])["value"].mean()
     best = rows.groupby("level_number").max().reindex(curve.index).dropna()
     return int((best > curve[best.index]).sum()), len(best)

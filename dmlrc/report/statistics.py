@@ -97,7 +97,7 @@ def of_groups(groups: SeriesGroupBy) -> pd.DataFrame:
 
 @functools.cache  # a table asks for the same few thousands of times
 def _student(level: float, df: int) -> float:
-    """How many standard errors the interval of this level reaches to each side."""
+    """The number of standard errors that the interval of this level reaches to each side."""
     return float(stats.t.ppf((1 + level) / 2, df))
 
 
@@ -218,7 +218,7 @@ def welch_half(parts: ArrayLike, counts: ArrayLike) -> float:
 
 
 def from_another(values: ArrayLike, others: ArrayLike, units: str = "") -> Estimate:
-    """How far the mean of some values lies from one more value like the others; n counts these.
+    """The difference between the mean of some values and one more value like the others; n counts these.
 
     The interval is a prediction interval, by Student's t: it holds the scatter of a single value of the others, and
     the errors of both means, with Welch and Satterthwaite's degrees of freedom.
@@ -278,7 +278,7 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
 
 
 def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
-    """How many pairs of units stand in the other order by y than by x, and of how many pairs; ties do not count.
+    """The number of pairs of units that x and y put in opposite orders (a tie is in none), and the number of pairs.
 
     >>> turned([1, 2, 3], [1, 3, 2])
     (1, 3)
@@ -289,7 +289,7 @@ def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
 
 
 def turned_by_luck(scores: ArrayLike, one: ArrayLike, other: ArrayLike, draws: int = 2000) -> Estimate:
-    """How many pairs `turned` counts where nothing turns: the same true scores, measured twice.
+    """The number of pairs that `turned` counts where nothing turns: the same true scores, measured twice.
 
     scores: (M,), as measured the first time; one, other: (M,) the standard errors of the two measurements. The true
     scores are taken to be the `shrunk` ones. The value is the mean over the draws, the interval that of the middle
@@ -502,7 +502,7 @@ def by_seed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _repetitions(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each repetition the reruns that ended with a number, and their mean (NaN for none): (..., M, R)."""
+    """The count of each repetition's reruns that ended with a number, and their mean (NaN for none): (..., M, R)."""
     counts = np.isfinite(values).sum(-1)
     with np.errstate(invalid="ignore"):
         return counts, np.nansum(values, axis=-1) / counts
@@ -642,7 +642,7 @@ def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nda
 
 
 def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayLike, level: float = LEVEL) -> Estimate:
-    """How far the true scores lie apart, the highest from the lowest. centre, variance, df, most: as `pairwise`, (M,).
+    """The range of the true scores, highest minus lowest. centre, variance, df, most: as in `pairwise`, (M,).
 
     All differences lie in their simultaneous intervals in 95 % of studies (Tukey and Kramer), and where they do, the
     range lies between the greatest lower and the greatest upper end of these: an interval that covers at least as
@@ -673,7 +673,7 @@ def rank_intervals(
 
 
 def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
-    """Whether each method cannot be told from the best, (..., M).
+    """True for each method that cannot be told from the best, (..., M).
 
     Multiple comparisons with the best (Hsu 1984): a method is left out if another one is above it by more than the
     one-sided quantile of t, corrected for M - 1 comparisons (Bonferroni), times the standard error of the difference;
@@ -692,7 +692,7 @@ def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
+    """The standing of rows by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
     rows: mean, ci95 and n as `of_groups` gives them. by: columns; the rows of each of their groups are compared with
     one another, default all. The variance of a run is that of `of_methods`: the row's own, moved towards the one
@@ -720,7 +720,7 @@ def _every_pair(
     most: ArrayLike,
     quantile: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the row's method is above the column's, and by how much it must be to be surely above: (..., M, M).
+    """The lead of the row's method over the column's, and the lead from which it is surely above: (..., M, M) each.
 
     quantile: so many standard errors, of degrees of freedom.
     """
@@ -785,7 +785,7 @@ def search_to_seed(values: np.ndarray) -> np.ndarray:
 
 
 def over_classes(scores: pd.DataFrame, queries: pd.Series, draws: int = RESAMPLES) -> pd.DataFrame:
-    """What the methods' scores would be on other test classes: a row a resample of the classes, a column a method.
+    """The methods' scores on other test classes: one row per resample of the classes, one column per method.
 
     scores: a row a test class, a column a method, each the mean over its queries (and over reruns). queries: how many
     each class has. All methods are scored on the same classes, so that their differences are paired: subtract columns,

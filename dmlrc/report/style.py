@@ -1,4 +1,4 @@
-"""How figures look: the canvas, the colours, and how a method is drawn in every figure.
+"""The look of figures: the canvas, the colours, and the style of a method in every figure.
 
 Drawn narrow (4.5 inches) so that the letters can be read on a phone, on white so that they can be read in print
 and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart. The colour of a method is its
@@ -41,7 +41,7 @@ UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn in every figure."""
+    """The look of a method in every figure."""
 
     colour: str
     marker: str = "o"

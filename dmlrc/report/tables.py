@@ -94,7 +94,7 @@ def by_method(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "con
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
-    """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
+    """The mark of each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
     A tie: it cannot be told from the best (among_best; by the luck of seeds alone where the frame has no such column).
     The pretrained row does not compete.
@@ -109,7 +109,7 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 
 
 def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
-    """What was run of every method, indexed by method: counts, state and cut_off (see `cut_off`).
+    """The runs of every method, indexed by method: counts, state and cut_off (see `cut_off`).
 
     Counts: trials, diverged and failed ones among them; reruns with scores, diverged_reruns, failed_reruns. state:
     "complete"; "diverged" or "failed" (no trial ended with a number); "unfinished"; "not run".
@@ -165,7 +165,7 @@ def _state(row: Mapping[str, int], budget: Mapping) -> str:
 
 
 def cost(records: StudyRecords) -> pd.DataFrame:
-    """What a method cost: search_seconds (all trials of a search), seconds and steps of a rerun (means), by method.
+    """The cost of each method: search_seconds (all trials of a search), seconds and steps of a rerun (means).
 
     Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
@@ -178,7 +178,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 
 
 def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
-    """How far apart the methods are: best, worst, range (fractions), the methods' mean ci95, and which they are.
+    """The spread of the methods: best, worst, range (fractions), their mean ci95, and the names of the two ends.
 
     frame: `accuracy` or one data set of `published.musgrave_results`. Without a trained method the numbers are NaN.
     """
@@ -204,7 +204,7 @@ def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
 
 
 def claimed_improvement(claims: pd.DataFrame, baseline: str, years: tuple[int, int] = (2017, 2019)) -> pd.DataFrame:
-    """What papers of these years claim over a baseline in their own tables, a row a paper and data set.
+    """Gains that papers of these years claim over a baseline in their own tables, one row per paper and data set.
 
     claims: `published.claims()`. baseline: "contrastive" or "triplet". Only headline rows; a paper counts where both
     its own number and its baseline's were read. Columns: paper, year, dataset, method, r1, r1_baseline, gain.
@@ -269,7 +269,7 @@ def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") ->
 
 
 def lift(means: pd.Series) -> float:
-    """By how much training lifted the mean of a table above its untrained trunk; NaN without that.
+    """The lift of a table's mean by training above its untrained trunk; NaN without that.
 
     means: a score, indexed by method.
 
@@ -316,7 +316,7 @@ def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
 
 
 def sensitivity(records: StudyRecords) -> pd.DataFrame:
-    """How much a method depends on its tuning, indexed by method: best, median, worst trial, median_share, trials.
+    """The dependence of methods on tuning, indexed by method: best, median, worst trial, median_share, trials.
 
     median_share = median / best: near 1, any setting of the search space will do.
     """
@@ -370,7 +370,7 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 
 def at_edge(value: float, limits: Float | Int) -> bool:
-    """Whether a value lies within 2 % of the width of its range of an end, in logarithms where it is searched so."""
+    """True if a value lies in the lowest or highest 2 % of its range, in logarithms where it is searched so."""
     from dmlrc import bench
 
     return not 0.02 < bench.unit_cube({"": limits}, [{"": value}]).item() < 0.98
@@ -390,7 +390,7 @@ def class_splits(records: StudyRecords) -> Splits:
 
 
 def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
-    """How many classes train, validate and test: the papers' data sets and those of the studies, by our splits.
+    """The numbers of classes that train, validate and test: of the papers' data sets and of the studies, by our splits.
 
     Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
     no fold validates, because the folds do not divide it.
@@ -432,7 +432,7 @@ def rates(protocol: str) -> pd.DataFrame:
 
 
 def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
-    """What the trials would have given under another, stricter stopping rule: each method's best, mean, steps.
+    """Results of the trials, had they followed another, stricter stopping rule: each method's best, mean, steps.
 
     The validation curves are cut where the rule (in epochs) would have stopped them; the best trial of a method has the
     highest mean over its folds of the best point before the cut.
@@ -458,7 +458,7 @@ def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int
 
 
 def batch(method: Method, sampler: str) -> str:
-    """What a batch holds, classes x images, or how many images of any class. sampler: the protocol's.
+    """The contents of a batch: classes x images, or the number of images of any class. sampler: the protocol's.
 
     >>> batch(Method("a", "triplet", classes_per_batch=60, images_per_class=2), "class_balanced")
     '60 x 2'

@@ -1,4 +1,4 @@
-"""What studies are called on a page. In code, files and commands they go by their slugs, and so do the templates of
+"""Titles of studies on a page. In code, files and commands they go by their slugs, and so do the templates of
 sentences; `publish` prints the titles instead.
 """
 
@@ -103,7 +103,7 @@ def title(study: str) -> str:
 
 
 def _qualifiers(study: Study) -> list[str]:
-    """What tells a study from the usual one on its data: full budget, frozen trunk or characters from scratch."""
+    """Words that tell a study from the usual one on its data: full budget, frozen trunk or characters from scratch."""
     words = [] if study.budget.name == "full" else [study.budget.name]
     return words + ["first run"] * (study.name in FIRST_RUNS) + _depth(study)
 

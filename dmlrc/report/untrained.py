@@ -1,4 +1,4 @@
-"""What chapters show without training: metrics on toy spaces, on random embeddings, of trunks with random weights.
+"""Scores that need no training: metrics on toy spaces, on random embeddings, of trunks with random weights.
 
 The last two take a minute of one core, and nothing that a reader trains changes them. So they are recorded
 (`record_random`), and a page computes them anew only for settings that have no record.
@@ -129,7 +129,7 @@ def recorded_trunks(
 
 
 def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None:
-    """What random trunks score on the data set of a study: as recorded around it, else `random_trunks` of its images.
+    """The scores of random trunks on a study's data set: as recorded around it, else `random_trunks` of its images.
 
     The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
     """
@@ -154,7 +154,7 @@ def record_random(
 
 
 def numbers() -> dict[str, float]:
-    """What the text of the page on metrics rests on, in percent; the settings are those of the records.
+    """The numbers behind the text of the page on metrics, in percent; the settings are those of the records.
 
     toy.map_at_r_step: the least by which it rises from one toy space to the next; random.nmi_step and glyphs.nmi_step:
     the same of NMI as classes are added, of each trunk. random.falls: the least by which any other score falls in all.

@@ -1,4 +1,4 @@
-"""How many words a reader of the book is given: `python -m dmlrc.report.words`; it fails where a page has too many.
+"""Counts of the words a reader of the book is given: `python -m dmlrc.report.words` fails where a page has too many.
 
 Counted is what a person wrote: the Markdown of notebooks and of `book/`, without tables, code, formulas, figures and
 captions. Not counted at all: the preregistration, which must not change, the API, the bibliography.
@@ -73,7 +73,7 @@ def _markdown(notebook: Path) -> str:
 
 
 def too_long(words: dict[str, int]) -> list[str]:
-    """What is over its limit, a line each. words: as `words_by_page`."""
+    """Pages, and groups of pages, that are over their limit, a line each. words: as `words_by_page`."""
     story = [name for name in words if name[:2].isdigit() and name not in REFERENCE]
     limits = {name: LONGER.get(name, CHAPTER) for name in (*story, "method")}
     over = [f"{name}: {words[name]} of {limit} words" for name, limit in limits.items() if words.get(name, 0) > limit]

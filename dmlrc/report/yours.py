@@ -1,4 +1,4 @@
-"""What the page of a reader's own run says of it: the only sentences on records that nobody has read before."""
+"""Sentences on a reader's own run, for its page: the only ones on records that nobody has read before."""
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ FEW_TRIALS = 10
 
 
 def answer(records: StudyRecords) -> str:
-    """Which loss has the highest joined MAP@R, what ties with it, what that counts, and how far no training comes."""
+    """Sentences on the loss with the highest joined MAP@R: its ties, the luck they count, and the untrained trunk."""
     frame = tables.deciding(tables.accuracy(records))
     trained = frame[frame["method"] != PRETRAINED].assign(mark=tables.marks(frame)).set_index("method")
     if len(trained) < 2:
@@ -39,7 +39,7 @@ def _untrained(frame: pd.DataFrame, trained: pd.Series) -> str:
 
 
 def forgiving(records: StudyRecords) -> str:
-    """Which loss depends least on its hyperparameters, and which most; "" of searches that are too short to say."""
+    """Sentences on the losses that depend least and most on their hyperparameters; "" if searches are too short."""
     share = tables.sensitivity(records)["median_share"].dropna()
     if records.meta["budget"]["trials"] < FEW_TRIALS or len(share) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""What papers claim over the years and what was measured, and the losses after 2019 against the best older one."""
+"""Figures of claimed and measured scores over the years, and of the losses after 2019 against the best older one."""
 
 from collections.abc import Mapping
 

@@ -148,7 +148,7 @@ def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def has_trend(table: pd.DataFrame) -> bool:
-    """Whether a line through these claims says anything: 4 points, in 3 years."""
+    """True if a line through these claims says anything: at least 4 points, from at least 3 years."""
     return len(table) > 3 and table["year"].nunique() > 2
 
 
@@ -231,7 +231,7 @@ def _map_at_r(records: StudyRecords) -> pd.DataFrame:
 
 
 def methods_shown(records: StudyRecords) -> list[str]:
-    """What stands in the table: the trunk, the two classics, the best of the fourteen, and the losses after 2019."""
+    """The methods in the table: the trunk, the two classics, the best of the fourteen, and the losses after 2019."""
     return list(dict.fromkeys(filter(None, [PRETRAINED, *tables.CLASSICS, best_of_the_fourteen(records), *METHODS])))
 
 
@@ -250,14 +250,14 @@ def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def spread_of_one_function(records: StudyRecords) -> float:
-    """How far apart the rows end that are one function (`ONE_FUNCTION`), from the lowest mean MAP@R to the highest."""
+    """The range of mean MAP@R over the losses that are one and the same function (`ONE_FUNCTION`), a fraction."""
     return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
-    """What every method has over the best of the fourteen in concatenated MAP@R, by method: lead, half; fractions.
+    """Leads over the best of the fourteen in concatenated MAP@R, indexed by method: lead and half, fractions.
 
-    half: of the 95 % interval of the difference, each loss by itself.
+    half: half the width of the 95 % interval of the difference, each loss by itself.
     """
     scores, best = _map_at_r(records), best_of_the_fourteen(records)
     half = np.hypot(scores["ci95"], scores["ci95"].get(best, np.nan))
@@ -282,7 +282,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the chapter rests on, in points; a study by its data set."""
+    """The numbers behind the text of the chapter, in points; a study goes by its data set."""
     named = paper_numbers()
     for records in with_later_losses(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)

@@ -1,4 +1,4 @@
-"""What the five papers claim, and what our records say to it: each claim is a number, an interval and a verdict.
+"""The claims of the five papers, tested on our records: each claim gets a number, an interval and a verdict.
 
 The claims are data, one TOML file a paper (`claim`); the statistics that they name are functions (`named`). The rule
 (`rule`), the same for every claim, was written down before any verdict was computed, but for what it says of rows below

@@ -39,7 +39,7 @@ OF_FEHERVARI = {
 
 
 def outcome(given: Counter) -> str:
-    """What verdicts come to.
+    """The outcome, one of `OUTCOMES`, to which these counts of verdicts add up.
 
     >>> outcome(Counter({REPRODUCED: 3, INCONCLUSIVE: 3})), outcome(Counter({REPRODUCED: 3, NOT_REPRODUCED: 1}))
     ('agrees', 'partly')
@@ -91,12 +91,12 @@ def _outcome(id: str, exhibit: Exhibit, given: Counter, edition: Sequence[StudyR
 
 
 def toy_change() -> Estimate:
-    """How much the paper's regularisation raises P@1 of the test lines of its toy."""
+    """The gain in P@1 from the paper's regularisation on the test lines of its toy."""
     return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
 
 
 def _orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
-    """Of each table that ranks losses: the rank correlations of our order with its own, study by study, as text."""
+    """The rank correlations of our order of losses with that of each table, by the table's id: text, study by study."""
     texts: dict[str, list[str]] = {}
     for (id, study), rhos in _correlations(edition).dropna().groupby(["id", "study"], sort=False)["rho"]:
         ends = dict.fromkeys(f"{rho:+.2f}" for rho in (rhos.min(), rhos.max()))
@@ -148,9 +148,9 @@ def _measure(row: tuple) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on; verdicts are those on sentences of the five papers that need records.
+    """The numbers behind the page's text; verdicts are those on sentences of the five papers that need records.
 
-    Of each data set the verdict on every claim, the later papers' too.
+    For each data set, the verdict on every claim as well, the later papers' included.
     """
     judgements = judge_all(edition)
     exhibits = report_card(edition, judgements)
@@ -187,5 +187,5 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _counts(given: pd.Series) -> dict[str, int]:
-    """How often each verdict was given that has a claim's records."""
+    """Counts of the verdicts that rest on records: reproduced, not_reproduced and inconclusive."""
     return {name.replace(" ", "_"): int((given == name).sum()) for name in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)}

@@ -21,7 +21,7 @@ GROUPED = ("rows", "others", "without", "merged")
 
 @dataclass(frozen=True)
 class PrintedUnit:
-    """How a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
+    """The unit in which a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
 
     scale: float
     digits: int
@@ -55,11 +55,11 @@ class Region:
     high: float = math.inf
 
     def holds(self, low: float, high: float) -> bool:
-        """Whether all of [low, high] lies in the region."""
+        """True if all of [low, high] lies in the region, and none of it at its edge."""
         return self.low < low and high < self.high
 
     def excludes(self, low: float, high: float) -> bool:
-        """Whether none of [low, high] lies in the region or at its edge."""
+        """True if none of [low, high] lies in the region or at its edge."""
         return high < self.low or low > self.high
 
     def text(self, unit: PrintedUnit) -> str:

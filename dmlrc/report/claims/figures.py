@@ -20,7 +20,7 @@ MOST_CLAIMS = 9
 
 
 def margin_in_region(region: Region, estimate: Estimate) -> float:
-    """How far a statistic lies inside its region (outside: negative), in half widths of its interval.
+    """The distance of a statistic from the edge of its region (negative outside), in half widths of its interval.
 
     Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
 

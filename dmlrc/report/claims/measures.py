@@ -1,4 +1,4 @@
-"""What the statistics of claims read from records, and the estimates that they make of a table.
+"""Tables that the statistics of claims read from records, and the estimates that they make from a table.
 
 Rows are methods; the rows of a sweep have a level. Everything reads the test classes unless it says otherwise.
 """
@@ -65,7 +65,7 @@ def finished_rows(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
 
 
 def sweep_scores(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
-    """As `wide`, with the columns row and level, of a sweep's rows alone."""
+    """The table of `wide` for the rows of a sweep alone; columns: row and level."""
     table = wide(records, metric).dropna(axis="columns", how="all")
     places = records.scores.drop_duplicates("method").set_index("method")[["row", "level"]]
     places = places.reindex(table.columns).dropna(subset=["level"])
@@ -76,7 +76,7 @@ def sweep_scores(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
 
 
 def at_level(records: StudyRecords, level: str, metric: str = R1) -> pd.DataFrame:
-    """As `wide`, of a sweep's rows at one level; columns: row."""
+    """The table of `wide` for the rows of a sweep at one level; columns: row."""
     table = sweep_scores(records, metric)
     need(level in table.columns.get_level_values("level"), f"no rows at {level} in {records.name}")
     return table.xs(level, axis=1, level="level")
@@ -143,7 +143,7 @@ def contrast_of_rows(table: pd.DataFrame, weights: Mapping[str, float]) -> Estim
 
 
 def repeated(table: pd.DataFrame) -> bool:
-    """Whether any row of `wide` was searched more than once."""
+    """True if any row of `wide` was searched more than once."""
     return table.index.get_level_values("repetition").nunique() > 1
 
 
@@ -153,7 +153,7 @@ def long(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: float = statistics.LEVEL) -> Estimate:
-    """How far the highest of the rows' means lies above the lowest; n counts repetitions or reruns.
+    """The range of the rows' means, highest minus lowest; n counts repetitions or reruns.
 
     of: (groups, rows of a group) places of columns; the range is then that of the groups' means. Where nothing was
     searched again, each rerun counts alone.
@@ -174,7 +174,7 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
 
 
 def range_in_blocks(table: pd.DataFrame) -> Estimate:
-    """How far the highest of the columns' means lies above the lowest. table: blocks (the index) x columns, no NaN.
+    """The range of the columns' means, highest minus lowest. table: blocks (the index) x columns, no NaN.
 
     The noise is what remains of the scores when every block and every column has its own mean.
     """
@@ -223,7 +223,7 @@ def smallest_mean(table: pd.DataFrame) -> Estimate:
 
 
 def held_out(table: pd.DataFrame) -> list[float]:
-    """How much the best column is above the worst: both are chosen without the unit on which they are compared.
+    """The lead of the best column over the worst on each unit, for which both are chosen by the other units.
 
     table: units (the index) x columns. Were they chosen and compared on the same units, noise alone would set them
     apart.

@@ -108,7 +108,7 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
-    """How far a row stands above the mean of the others in one metric minus how far it does in another.
+    """The lead of a row over the mean of the others in one metric, minus its lead in another.
 
     Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
     difference is taken first.
@@ -218,7 +218,7 @@ def _less(trunks: Estimate, losses: Estimate) -> Estimate:
 
 
 def trunks_over_rows(records: StudyRecords) -> Estimate:
-    """In a sweep over trunks: range of the pretrained ones' mean R@1, minus the range over rows; n counts trunks."""
+    """The range of mean R@1 over the pretrained trunks of a sweep, minus that over its rows; n counts trunks."""
     table = measures.sweep_scores(records)
     table = measures.finished_rows(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
     places = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
@@ -274,9 +274,9 @@ def largest_fall(records: StudyRecords) -> Estimate:
 
 
 def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
-    """What the row that gains most from one level over another gains more than the one that gains least.
+    """The gain of one level over another in the row that gains most, minus that in the row that gains least.
 
-    Both are chosen by the other reruns, see `held_out`.
+    Both rows are chosen by the other reruns, see `held_out`.
     """
     table = measures.sweep_scores(records)
     need({first, second} <= set(table.columns.get_level_values("level")), f"no objective with {first} and {second}")
@@ -299,7 +299,7 @@ def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
 
 
 def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Estimate:
-    """As `doubling`, of the method that rises least, over the levels that all methods have."""
+    """The `doubling` of the method that rises least, over the levels that all methods have."""
     table = measures.sweep_scores(records).drop(columns=list(without), level="row", errors="ignore")
     known = table.notna().any().unstack("level", fill_value=False)  # (methods, levels)
     shared = known.columns[known.all()]
@@ -340,7 +340,7 @@ def curves_apart(
 
 
 def past_half_way(records: StudyRecords, *, metric: str, row: str, share: float) -> Estimate:
-    """How far a metric at a share of the run lies above half way from start to end, relative to the start."""
+    """The height of a metric, at a share of the run, above half way from start to end; a fraction of the start."""
     start = float(measures.curve_at(records, metric, UNTRAINED).mean())
     early, end = (measures.curve_at(records, metric, row, part) for part in (share, 1.0))
     return measures.over_reruns(((early - (start + end) / 2) / start).dropna())

@@ -32,7 +32,7 @@ def nmi_of_random_trunk(*, images_per_class: int) -> Estimate:
 
 @functools.cache
 def toy_spread() -> Estimate:
-    """How much further MAP@R lies apart over the three toy spaces than P@1; a unit is a seed of the spaces."""
+    """The range of MAP@R over the three toy spaces, minus that of P@1; a unit is a seed of the spaces."""
     spreads = []
     for seed in range(SEEDS):
         scores = untrained.toy_scores(untrained.toy_spaces(seed=seed), names=("precision_at_1", "map_at_r"), seeds=1)

@@ -1,4 +1,4 @@
-"""How the claims are printed: cells of text, with links to the chapters that show the numbers."""
+"""The claims as printed: cells of text, with links to the chapters that show the numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isnan
@@ -75,7 +75,7 @@ def _table(
 
 
 def said_in(claim: Claim) -> Markup:
-    """Where the paper says it, with a link, and some of its words; "ours" where it does not."""
+    """The place in the paper, linked, and some of its words; "ours, on" and the place where the claim is ours."""
     paper = SOURCES[claim.paper]
     label = Markup('<a href="{}">{}</a>').format(paper.url, paper.label) if paper.url else paper.label
     where = Markup("{}, {}").format(label, claim.source)
@@ -142,7 +142,7 @@ def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
-    """How many claims of each section have which verdict: a row a section, a column a main study."""
+    """Counts of the verdicts on each section's claims, as cells: one row per section, one column per main study."""
     rows, studies = {}, judge_all(edition)
     for section, title in SECTIONS.items():
         ids = [claim.id for claim in of_section(section)]

@@ -93,7 +93,7 @@ def judge(
 
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
-    """For each method and setting of a row with a known start: row, value (mean P@1), is it below start, trunk."""
+    """Rows with a known start, by method and setting: row, value (mean P@1), start and trunk: true if it is lower."""
     values = starts.precision_scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
     rows = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
     lower = {"start": rows["value"] < rows["start"], "trunk": rows["value"] < starts.of_trunk(records)}
@@ -149,16 +149,16 @@ def far_from_the_rate(claim: Claim, evidence: Mapping[str, StudyRecords | None])
 
 
 def _counted(chosen: pd.DataFrame) -> tuple[int, int, int]:
-    """How many rows have a lower mean P@1 than their own start, than the trunk; how many there are.
+    """The number of rows with a lower mean P@1 than their own start, with a lower one than the trunk, and in all.
 
-    A row is below if it is so alone and, where there are folds, joined. chosen: of `lower_than_untrained`.
+    A row is lower if it is so alone and, where there are folds, joined. chosen: rows of `lower_than_untrained`.
     """
     below = chosen[["start", "trunk"]].groupby(level="method").all()
     return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
 
 
 def is_full(records: StudyRecords) -> bool:
-    """Whether a study ran at the full budget, and nothing of it is known to be missing.
+    """True if a study ran at the full budget, and nothing of it is known to be missing.
 
     Known to be missing: it was exported before it was complete, or it was not exported and a method of its settings
     lacks a trial or rerun.

@@ -66,7 +66,7 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
 
 
 def tally(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
-    """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
+    """The number of claims by verdict: one row per main study or `WITHOUT_RECORDS`, one column per verdict."""
     given = {name: [judgement.verdict for judgement in own.values()] for name, own in judge_all(edition).items()}
     return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 

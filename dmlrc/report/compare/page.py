@@ -168,7 +168,7 @@ def _told(row) -> str:
 
 
 def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:
-    """What the comparison says of a method, in one sentence that names it."""
+    """A sentence on a method's place in the comparison, or on why it has none."""
     label, summary = method.label, compared.summary
     if method.name not in summary.index:
         return f"**{label}** has no result{_why(recorded, method.name)}."
@@ -197,7 +197,7 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
 
 
 def _why(recorded: StudyRecords, name: str) -> str:
-    """Why a method has no scores, as the end of a sentence."""
+    """The reason why a method has no scores, as the end of a sentence."""
     trials = recorded.trials[recorded.trials["method"] == name]
     failed = trials[trials["state"] != "complete"]
     if len(failed) and len(failed) == len(trials):

@@ -1,1 +1,1 @@
-"""What moves a score, and a ranking: each part of an experiment moves the methods together, and against one another."""
+"""Influences on scores and rankings: parts of an experiment move the methods together, and against one another."""

@@ -1,4 +1,4 @@
-"""What decides a ranking, drawn."""
+"""Figures of what decides a ranking."""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,12 +41,12 @@ def moves(by_title: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def part_figures(panels: Mapping[str, Sequence[Part]]) -> list[Figure]:
-    """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
+    """Draw how far each part moves the methods against one another (dots, 95 %) and together (rings).
 
-    A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
-    stands at it, as an arrow. A part that was varied with one method has a ring alone. A bar: the yardstick, how far
-    the methods of that part lie apart. The loss itself is in the bar's colour; a star: of validation classes. The parts
-    have one order in all figures, by their means over the studies.
+    panels: title -> `parts`. One figure per study, all on one logarithmic scale, since one part may be fifty times
+    another; what lies below its left end is an arrow there. A part that was varied with one method has a ring alone. A
+    bar: the yardstick, how far the methods of that part lie apart. The loss itself is in the bar's colour; a star: on
+    validation classes. The parts have one order in all figures, by their means over the studies.
     """
     values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in panels.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)

@@ -46,7 +46,7 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
 
 
 def _two_draws(part: measures.Part | None) -> Lever:
-    """How far two of its levels lie apart on average, for one loss."""
+    """The mean distance between two levels of a part, for one loss."""
     return part and (part.against.divided_by(1 / (part.mean * TWO_DRAWS)), part.methods)
 
 
@@ -90,7 +90,7 @@ def _trained(records: StudyRecords, compared: significance.Comparison) -> Lever:
 
 
 def _rate(at: AtRates | None) -> Lever:
-    """What the chosen rate gives the losses over one too high, each with searches of its own."""
+    """The mean gain of the losses at the chosen rate over one too high, each rate with searches of its own."""
     if at is None or TOO_HIGH not in at.by_rate:
         return None
     parts = (at.compared[which].only(at.beside(TOO_HIGH).index) for which in (CHOSEN, TOO_HIGH))

@@ -39,7 +39,7 @@ TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
 
 @dataclass(frozen=True)
 class Part:
-    """How far one part of an experiment moves the methods: standard deviations of MAP@R as fractions of its mean.
+    """Effect of one part of an experiment on the methods: standard deviations of MAP@R as fractions of its mean.
 
     name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes; mean:
     of the scores that were compared. together: of all methods at once, NaN where a part has no common level, as luck
@@ -58,12 +58,12 @@ class Part:
 
     @property
     def as_much(self) -> bool:
-        """Whether it moves its methods against one another as far as these lie apart."""
+        """True if it moves its methods against one another at least as far as they lie apart."""
         return self.against.value >= self.own.value
 
     @property
     def clearly(self) -> bool:
-        """Whether it surely moves them further: its interval lies above that of the yardstick."""
+        """True if it surely moves them further: its interval lies above that of the yardstick."""
         return self.against.low > self.own.high
 
 
@@ -126,7 +126,7 @@ def loss(records: StudyRecords) -> Part | None:
 
 
 def _spread(records: StudyRecords) -> Estimate:
-    """How far the methods lie apart at their best settings: SD of joined MAP@R on test classes."""
+    """The spread of the methods at their best settings: SD of joined MAP@R on test classes."""
     means = significance.means(records)
     if len(means) < 2:
         return Estimate(np.nan, np.nan, np.nan, len(means), how=CHI)
@@ -164,9 +164,9 @@ def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0
 
 
 def sweeps(records: StudyRecords) -> list[Part]:
-    """What SWEEPS vary: each loss at each level, single models, three reruns or so; the noise of seeds taken out.
+    """The parts that `SWEEPS` vary: each loss at each level, single models, about three reruns, seed noise taken out.
 
-    A loss counts that was run at all levels of most, and a level that all these losses have.
+    A level counts if most losses were run at it, and a loss if it was run at all of these levels.
     """
     varied = []
     for name, experiment in SWEEPS.items():
@@ -216,7 +216,7 @@ def folds(records: StudyRecords) -> Part | None:
 
 
 def class_order(records: StudyRecords) -> Part | None:
-    """Which classes train and which test: random orders of the classes, methods at equal settings.
+    """The split of the classes into training and test: random orders of them, methods at equal settings.
 
     Without the data set's own order, whose distance from the random ones is another question.
     """
@@ -230,7 +230,7 @@ def class_order(records: StudyRecords) -> Part | None:
 
 
 def test_classes(records: StudyRecords) -> Part | None:
-    """Which test classes there are: resamples of them, the same ones for all methods."""
+    """The choice of test classes: resamples of them, the same ones for all methods."""
     scored = significance.scores_by_class(records)
     if scored is None or scored[0].shape[1] < 2:
         return None
@@ -244,11 +244,11 @@ def test_classes(records: StudyRecords) -> Part | None:
 
 
 def recipe(records: StudyRecords) -> Part | None:
-    """How a paper trains: the same losses in the papers' own recipes, on the same data and trunk.
+    """The training recipe: the same losses in the papers' own recipes, on the same data and trunk.
 
     Single models; a loss counts where at least two recipes train it. Left out, since its distance from the others is
     not that of losses: a row of another embedding size than the others of its recipe, an ensemble, and a row that ends
-    below its own untrained start, which says what training did harm. `recipe_rules` has what other rules would give.
+    below its own untrained start, which shows the harm of training. `recipe_rules` has what other rules would give.
     """
     return _of_recipes(records, _recipes(_trained_alike(records)))
 
@@ -318,7 +318,7 @@ def _family(loss: str) -> str:
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
-    """Of these methods the single models of the most common embedding size."""
+    """The methods among these that are single models of the most common embedding size."""
     settings = {method: common.protocol_of(records, method) for method in methods}
     sizes = {name: setting["embedding_dim"] for name, setting in settings.items() if setting.get("members", 1) == 1}
     usual = max(sizes.values(), key=list(sizes.values()).count, default=None)
@@ -398,13 +398,13 @@ class AtRates:
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:
-    """What other rates make of a study's test scores; None where none was run, or has no two of the methods.
+    """The test scores of a study at other rates; None where no other rate was run with at least two of its methods.
 
     A study under way counts with the methods that have finished.
 
     The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
-    others, but not where rates were searched too: how a search of another space scatters they do not know, and the
-    intervals count seeds alone.
+    others, but not where rates were searched too: they cannot know how a search of another space scatters, and there
+    the intervals count seeds alone.
     """
     candidates = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
@@ -426,10 +426,10 @@ def at_rates(records: StudyRecords) -> AtRates | None:
 
 
 def conclusions_by_rate(at: AtRates) -> pd.DataFrame:
-    """What would be said of the methods at each rate, from those that were run at every one; empty without three.
+    """The conclusions on the methods at each rate, from those that were run at every one; empty without three.
 
-    A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer
-    ones lie above it on average, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction).
+    One row per rate. Columns: spread (from the worst to the best, a fraction), one per loss of 2006 (the mean lead of
+    the newer ones over it, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction, of how many).
     """
     methods = at.everywhere
     newer = [name for name in methods if name not in tables.CLASSICS]

@@ -1,4 +1,4 @@
-"""What moves a score and a ranking, as the chapter prints it: cells of tables, and the numbers of its text."""
+"""The chapter on what moves a score and a ranking, as printed: cells of tables, and the numbers of its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -56,10 +56,10 @@ def part_cells(parts: Sequence[Part]) -> pd.DataFrame:
 
 
 def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What the training recipe makes of a ranking by each rule of who is compared, as cells: a row a rule.
+    """The effect of the training recipe on a ranking by each rule on who is compared, as cells: one row per rule.
 
     by_study: study -> `measures.recipe_rules`. A cell: the median over the choices of the other rules, and in brackets
-    the lowest and the highest; percent of the mean MAP@R. Last, of all choices how many clearly exceed the yardstick.
+    the lowest and the highest; percent of the mean MAP@R. Last, how many of all choices clearly exceed the yardstick.
     """
     columns = {name: {head: _span(part) for head, part in _by_rule(rules)} for name, rules in by_study.items()}
     for name, rules in by_study.items():
@@ -151,7 +151,7 @@ def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
+    """The numbers behind the page's text: points of MAP@R and percent, a study by its data set."""
     named = prose.of_each(edition, _of_study)
     table, lost = searches.search_luck(edition), searches.stuck(edition)
     for name in ("luck", "late"):
@@ -196,9 +196,9 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
 
 
 def _of_grid(records: StudyRecords) -> dict[str, float]:
-    """How many pairs of losses swap from the best rate of the grid to the highest, and by another seed at most.
+    """Counts of pairs of losses that swap from the best rate of the grid to the highest, and at most by another seed.
 
-    own: how many losses score higher at another rate than the best on average.
+    own_rate: how many losses score higher at another rate than at the one that is best on average.
     """
     best = rate_grids.best_trials(rate_grids.grid_of(records))
     swapped, _, lucky = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
@@ -207,9 +207,9 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
 
 
 def _of_rates(at: AtRates) -> dict[str, float | str]:
-    """What a rate that is too high makes of the test scores, in points.
+    """The effects of too high a rate on the test scores, in points.
 
-    gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns that were; newer:
+    gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns cut off; newer:
     the newer losses over the contrastive one, with the least that the interval allows.
     """
     table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
@@ -223,7 +223,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
 
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:
-    """What tuning takes away of the spread between losses, and what choosing a loss by validation classes changes."""
+    """The part of the losses' spread that tuning removes, and the cost of choosing a loss by validation classes."""
     spread, chosen = searches.levelled(records), searches.choosing(records)
     return {
         "tuned_away": 100 * (1 - spread["search"] / spread["1"]),

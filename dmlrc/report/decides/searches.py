@@ -21,7 +21,7 @@ FAR = 0.03
 
 
 def tuning_curves(records: StudyRecords) -> pd.DataFrame:
-    """How good a search of so many trials is: a row a number of trials from 1, a column a method; validation MAP@R.
+    """Validation MAP@R of a search by its number of trials: one row per number, from 1, and one column per method.
 
     The best trial so far of the searches as they were made, mean over the repetitions.
     """
@@ -48,9 +48,9 @@ def levelled(records: StudyRecords) -> pd.Series:
 
 
 def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How much searches of each loss differ, by how many hyperparameters it has: a row a loss, means over the studies.
+    """Scatter of each loss's searches beside its number of hyperparameters: one row per loss, means over the studies.
 
-    Those of the studies that were searched again, and of the losses after 2019 around them. Columns: hyperparameters,
+    Of the studies that were searched again, and of the losses after 2019 around them. Columns: hyperparameters,
     luck (SD of a repetition's mean, concatenated test MAP@R, as a share of the loss's own mean), late (what the trials
     after the first HALF add to the best validation MAP@R).
     """
@@ -97,7 +97,7 @@ def scores_of_searches(records: StudyRecords) -> pd.DataFrame:
 
 
 def choosing(records: StudyRecords) -> dict[str, float]:
-    """What it costs to choose the loss by its validation score, without a look at the test classes.
+    """The cost of choosing the loss by its validation score, without a look at the test classes.
 
     rho (of the methods, Spearman), regret (the test score of the method that is best on test less that of the chosen
     one, mean over the repetitions; where there are several, both are scored by the others, since in the one in which it

@@ -36,10 +36,10 @@ class Field:
 
 @dataclass(frozen=True, config=_STRICT)
 class Row:
-    """What no field shows. ours: typed; computed: a function of `ours` in its place. only: a condition there.
+    """Deviation that no field shows. ours: typed; computed: a function of `ours` in its place. only: a condition there.
 
     ours_if_given: in the place of `ours` where a study's settings name the length at which class weights begin.
-    listed: whether the studies' texts stand without the studies' names.
+    listed: true if the studies' texts stand without the studies' names.
     """
 
     setting: str
@@ -53,7 +53,7 @@ class Row:
     listed: bool = False
 
     def text(self, records: StudyRecords) -> str:
-        """What it says of a study, "" where nothing."""
+        """The row's text on a study, "" where it has none."""
         if self.only and not getattr(computed, self.only)(records):
             return ""
         if self.ours_if_given and computed.names_starts(records):

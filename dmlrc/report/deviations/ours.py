@@ -1,4 +1,4 @@
-"""What the rows of the ledgers say of our studies: functions of their records; "" where there is nothing to say."""
+"""Texts on our studies in the rows of the ledgers: functions of their records; "" where there is nothing to say."""
 
 from dmlrc import studies
 from dmlrc.data.registry import SOURCES
@@ -24,7 +24,7 @@ def dataset_name(records: StudyRecords) -> str:
 
 
 def stored_images(records: StudyRecords) -> str:
-    """What is on disk in the place of whole photographs."""
+    """The images that are on disk in the place of whole photographs."""
     name, protocol = records.meta["dataset"], records.meta["protocol"]
     cut = {"crop": "a centre square of each photograph", "squash": "each photograph, squashed to a square"}
     what = SQUARES.get(name, cut[protocol["square"]])
@@ -49,7 +49,7 @@ def seeds(records: StudyRecords) -> str:
 
 
 def reruns(records: StudyRecords) -> str:
-    """How often the setting that a search found was trained again, of each of its searches."""
+    """The number of reruns of a setting that a search found, and of the searches if there are several, as text."""
     count, searches = records.meta["budget"]["reruns"], records.meta.get("repetitions", 1)
     return f"{count}" if searches == 1 else f"{count} after each of {searches} searches"
 
@@ -60,7 +60,7 @@ def budget(records: StudyRecords) -> str:
 
 
 def names_starts(records: StudyRecords) -> bool:
-    """Whether a study's settings name the length at which class weights and proxies begin."""
+    """True if a study's settings name the length at which class weights and proxies begin."""
     settings = records.meta.get("settings", {}).values()
     return any({"weight_length", "proxy_std"} & own.keys() for own in settings)
 
@@ -70,7 +70,7 @@ def is_sop(records: StudyRecords) -> bool:
 
 
 def never_validate(records: StudyRecords) -> str:
-    """Of the classes of the first half, those that are left when it is cut into parts of one size."""
+    """The classes of the first half that are left over when it is cut into parts of one size; "" where none are."""
     classes, folds = _half(records)
     return f"{classes % folds} of {classes}" if classes % folds else ""
 
@@ -84,7 +84,7 @@ def few_classes(records: StudyRecords) -> str:
 
 
 def _half(records: StudyRecords) -> tuple[int, int]:
-    """How many classes the first half has, and into how many parts it is cut; 1 without validation."""
+    """The number of classes in the first half, and of the parts into which it is cut; 1 without validation."""
     return records.meta["data"]["classes"] // 2, records.meta["protocol"]["folds"] or 1
 
 
@@ -101,7 +101,7 @@ def rates_of_losses(records: StudyRecords) -> str:
 
 
 def batches_of_the_grid(records: StudyRecords) -> str:
-    """How the batches in which a study's rate was chosen differ from its own."""
+    """The differences of the batches in which a study's rate was chosen from its own."""
     grid = studies.known().get(f"{records.meta['parent']}/roth2020/rates")
     if grid is None:
         return ""
@@ -136,7 +136,7 @@ def members(records: StudyRecords) -> str:
 
 
 def number_of_orders(records: StudyRecords) -> str:
-    """How many random orders were run around the same table."""
+    """The number of random orders that were run around the same table, such as "3 orders"."""
     return labels.plural(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
 

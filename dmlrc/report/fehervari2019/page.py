@@ -193,7 +193,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on: `common.numbers`, those of the paper's own tables and of the orders."""
+    """The numbers behind the page's text: `common.numbers`, those of the paper's own tables and of the orders."""
     judged = claims.judge_all(edition, "fehervari")
     by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
     named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
@@ -218,7 +218,7 @@ def _of_paper() -> dict[str, float | str]:
 
 
 def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str, float]:
-    """How alike our orders are to those that the original papers report, and to the paper's own. frame: `orders`."""
+    """Agreement of our orders with those that the original papers report, and with the paper's own. frame: `orders`."""
     named = {}
     ours = frame[frame["first"].isin([study.name for study in edition])].dropna(subset="rho")
     reported = ours["second"].str.startswith(REPORTED)
@@ -256,7 +256,7 @@ def _of_study(main: str) -> dict[str, float | str]:
 
 
 def with_a_pair(classes: int, images: int) -> float:
-    """Of batches of random images, of classes of equal size, how many hold two of one class.
+    """The share of batches of random images, from large classes of equal size, that hold two of one class.
 
     >>> with_a_pair(365, 23)  # people with birthdays
     0.5072972343239854

@@ -65,7 +65,7 @@ def own_maximum_figure(frame: pd.DataFrame) -> Figure:
 
 
 def wrong_right(pairs: Sequence[ScorePair]) -> Figure:
-    """What a fault makes of a score: a row a fault, from the right score (filled) to the wrong one (hollow)."""
+    """Draw the effect of faults on scores: one row each, from the right score (filled) to the wrong one (hollow)."""
     figure, axis = charts.panel(0.9 + 0.33 * len(pairs), xlabel="%")
     faces = {"right": (BLUE, "as it should be"), "wrong": ("white", "as the fault has it")}
     for row, pair in enumerate(pairs):

@@ -37,7 +37,7 @@ def _score(embeddings: np.ndarray, labels: np.ndarray, name: str) -> float:
 
 
 def hits_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> Iterator[np.ndarray]:
-    """For each query, whether each neighbour is of its class, (N - 1,) bool, as naive evaluation code ranks them.
+    """Yield for each query which neighbours are of its class, (N - 1,) bool, as naive evaluation code ranks them.
 
     Equal distances stay in the order of the rows. drop_first: the first neighbour is left out in the place of the
     query, whoever that is.

@@ -42,7 +42,7 @@ def load_with_curves(studies: str, train: bool = False) -> list[StudyRecords]:
 
 
 class Shape(NamedTuple):
-    """What makes the numbers of a finding, and how they are printed; the keys are explained in findings.toml."""
+    """Function that computes a finding's numbers, and their form in print; the keys are explained in findings.toml."""
 
     module: str
     function: str
@@ -163,7 +163,7 @@ def crop_shares() -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the text of the page rests on; percents and points as printed. Those of our runs begin with own and ours."""
+    """The numbers behind the page's text; percents and points as printed. Those of our runs begin with own and ours."""
     cells = {}
     for name, where in _FILE["numbers"].items():
         column = frame(where["table"])[where["column"]]

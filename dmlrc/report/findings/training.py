@@ -72,7 +72,7 @@ def arcface(embeddings: Tensor, labels: Tensor, W: Tensor, margin: float) -> Ten
 
 
 def arcface_shifting_every_logit(embeddings: Tensor, labels: Tensor, W: Tensor, margin: float) -> Tensor:
-    """As one public code had it until 2021: the change of the own class's logit is added to the logits of all."""
+    """ArcFace as one public code had it until 2021: the change of the own class's logit is added to all logits."""
     cosines = embeddings @ F.normalize(W, dim=0)  # (B, C)
     own = cosines.gather(1, labels[:, None])
     change = (own.acos() + margin).cos() - own  # (B, 1)
@@ -80,7 +80,7 @@ def arcface_shifting_every_logit(embeddings: Tensor, labels: Tensor, W: Tensor, 
 
 
 def arcface_with_clamped_cosines(embeddings: Tensor, labels: Tensor, W: Tensor, margin: float) -> Tensor:
-    """With all cosines clamped to [0, 1] ahead of the margin: a negative one counts as 0 and has no gradient."""
+    """ArcFace with all cosines clamped to [0, 1] before the margin: a negative one counts as 0 and has no gradient."""
     cosines = (embeddings @ F.normalize(W, dim=0)).clamp(1e-10, 1 - 1e-7)  # (B, C)
     own = labels[:, None]
     cosines = cosines.scatter(1, own, (cosines.gather(1, own).acos() + margin).cos())
@@ -99,7 +99,7 @@ def arcface_margins() -> pd.DataFrame:
 
 
 def arcface_pull(points: int = 49) -> pd.DataFrame:
-    """How strongly an image is pulled to its own class direction, by its cosine to it, with and without the clamp.
+    """The pull on an image towards its own class direction, by its cosine to it, with and without the clamp.
 
     One image, two classes at a right angle, margin 0.5 rad; the pull is the part of the gradient along the circle
     through the image and its class. Index: the cosine, -0.96 to 0.96.
@@ -167,7 +167,7 @@ def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
 
 
 def soft_triple_of_one_public_code(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """As the same study's public code has it, with three changes.
+    """SoftTriple as the same study's public code has it, with three changes.
 
     Each dimension is normalised over all centres; gamma is a factor of the cosines; and their softmax is over the
     classes, so that each centre's weight is about 1 / C, however near an image is.
@@ -211,7 +211,7 @@ def soft_triple_of_perfect_batches() -> pd.DataFrame:
 
 
 def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20) -> pd.DataFrame:
-    """How well chosen anchors cover the pool they are meant for: mean and std of `covering_radius` over pools.
+    """The coverage of a pool by anchors meant for it: mean and std of `covering_radius` over pools.
 
     greedy: measured and chosen in the same pool; another pool: the positions that are right for one pool, looked up in
     another; uniform: random anchors. The embedding is a mixture of 100 Gaussian classes of unequal size.
@@ -308,7 +308,7 @@ def longest_curves(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def swapped_pairs(frame: pd.DataFrame) -> int:
-    """How many pairs of methods change their order with the rule. frame: one study's rows of `own_maximum`."""
+    """The number of pairs of methods that change order with the rule. frame: one study's rows of `own_maximum`."""
     before, after = (frame[name].to_numpy() for name in ("at_checkpoint", "own_maximum"))
     signs = np.sign(before[:, None] - before) * np.sign(after[:, None] - after)
     return int((signs < 0).sum() // 2)

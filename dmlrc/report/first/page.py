@@ -1,4 +1,4 @@
-"""What the first page rests on: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
+"""Numbers of the first page: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -44,7 +44,7 @@ def published_leads(baseline: str) -> dict[str, float]:
 
 
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """By how much the newer losses lie above each of the two of 2006, in percent: their mean, and the best of them.
+    """The lead of the newer losses over each of the two of 2006, in percent: of their mean, and of the best of them.
 
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
@@ -62,7 +62,7 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str) -> statistics.Estimate:
-    """By how much the best of some methods, whichever it is, lies above another one, a fraction of that.
+    """The lead of the best of some methods, whichever it is, over another one, as a fraction of that one's score.
 
     Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
     """
@@ -90,7 +90,7 @@ def _lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = 
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on, a study by its data set; leads in percent, scores in points."""
+    """The numbers behind the page's text, a study by its data set; leads in percent, scores in points."""
     table = leads(edition)
     values = {by: part["value"] for by, part in table.groupby("by")}
     places = choosing.distances_behind(edition)
@@ -129,9 +129,9 @@ def signed_number(value: float) -> str:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise.
+    """The page's numbers on one study: scores are of concatenated MAP@R unless a name says otherwise.
 
-    split: how much higher P@1 is with a random order of the classes than with the default one.
+    split: the lead in P@1 of random orders of the classes over the default one, on average.
     """
     compared = significance.compare(study, edition)
     means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")

@@ -38,13 +38,13 @@ FEW_PAIRS = 30  # fewer than a third of 91
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a hypothesis wants its statistic: between low and high."""
+    """Region in which a hypothesis wants its statistic: between low and high."""
 
     low: float = -np.inf
     high: float = np.inf
 
     def judge(self, estimate: Estimate) -> str:
-        """By where the 95 % interval lies: inside, outside, or across an end."""
+        """The verdict on an estimate by its 95 % interval: inside the bounds, outside, or across an end."""
         if np.isnan(estimate.low) or np.isnan(estimate.high):
             return NOT_TESTED
         if self.low <= estimate.low and estimate.high <= self.high:
@@ -87,7 +87,7 @@ class Judged:
 
 
 def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
-    """Not kept if one is not; else not tested while one is missing; kept if all are; otherwise it cannot be told.
+    """Judge all findings: not kept if one is not; else not tested while one is missing; kept if all are; else open.
 
     wanted: how many findings the hypothesis has.
     """
@@ -306,7 +306,7 @@ def newer_gain_little(study: str) -> Judged:
 
 
 def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = LEVEL) -> Estimate:
-    """By how much the mean of some methods lies above another one, a fraction of that.
+    """The lead of the mean of some methods over another one, as a fraction of that one's score.
 
     By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
 

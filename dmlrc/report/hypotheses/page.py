@@ -85,7 +85,7 @@ def hypothesis_cells(cases: Sequence[Judged]) -> pd.DataFrame:
 
 
 def _so_far(case: Judged) -> str:
-    """Where repetitions are missing that may still change a number."""
+    """The words " so far" where repetitions are missing that may still change a number, else nothing."""
     return " so far" if case.missing and case.verdict != NOT_TESTED else ""
 
 
@@ -120,7 +120,7 @@ def value(hypothesis: str, estimate: Estimate) -> str:
 
 
 def region(hypothesis: str, wanted: Bounds) -> str:
-    """Where the hypothesis wants its statistic, in words.
+    """The region in which the hypothesis wants its statistic, in words.
 
     >>> region("H1", Bounds(low=0.53)), region("H3", Bounds(high=0.05)), region("H8", Bounds(0, 0))
     ('above 0.53', 'at most 5 %', 'the interval contains 0')
@@ -137,7 +137,7 @@ def region(hypothesis: str, wanted: Bounds) -> str:
 
 
 def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
-    """What the preregistration shows beside the hypotheses, which no verdict depends on: a row a number."""
+    """Numbers that the preregistration shows beside the hypotheses and on which no verdict depends: one row each."""
     judged_on = {hypothesis.number: hypothesis.studies for hypothesis in HYPOTHESES}
     rows = [
         {"Hypothesis": hypothesis, "on": titles.title(name), "what": what, "value": text}
@@ -175,10 +175,10 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
 
 
 def numbers() -> dict[str, float | str]:
-    """What the text of the page rests on, by data set: its verdicts, and the findings with their intervals.
+    """The numbers behind the page's text, by data set: its verdicts, and the findings with their intervals.
 
-    A verdict -> the hypotheses that have it. value, low, high, n: of the first finding of a hypothesis; most: that can
-    be gained at all; fractions in percent. under, luck: the range under the line of a ratio and what luck alone would
+    A verdict -> the hypotheses that have it. value, low, high, n: of a hypothesis's first finding; most: the most
+    that can be gained; fractions in percent. under, luck: the range under the line of a ratio and what luck alone would
     make it, points; relative: the ratio of the ranges over their means.
     """
     named: dict[str, float | str] = {}

@@ -128,7 +128,7 @@ def complete(name: str) -> Counted | None:
 
 
 def pair_of(data: str) -> tuple[Counted, Counted] | None:
-    """With everything trained, and with the embedder alone: the first pair on this data set that is complete."""
+    """The first pair on this data set that is complete: with everything trained, and with the embedder alone."""
     for pair in PAIRS[data]:
         everything, alone = complete(pair.everything), complete(pair.alone)
         if everything and alone:
@@ -206,7 +206,7 @@ def losses_matter_less(data: str) -> Whole:
 
 
 def _size(*compared: Comparison) -> dict[str, int]:
-    """How many methods are compared, and how many reruns each has at least."""
+    """The number of methods compared, and the number of reruns that each has at least."""
     reruns = [comparison.runs.groupby("method").size() for comparison in compared]
     return {"methods": len(reruns[0]), "reruns": int(min(sizes.min() for sizes in reruns))}
 
@@ -221,7 +221,7 @@ def judged_ratio(
 
 
 def by_luck(compared: Comparison) -> bool:
-    """Whether luck alone could make the range of a study's methods."""
+    """True if luck alone could make the range of a study's methods."""
     return not compared.range.low > 0
 
 
@@ -291,7 +291,7 @@ def _hangs_on(case: Whole) -> str:
 
 
 def _power(case: Whole) -> str:
-    """From which true values a verdict is found in four of five studies."""
+    """The true values from which a verdict is found in four of five studies, in words."""
     percent = case.hypothesis in page.POINTS
     ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in case.limits]
     return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
@@ -314,7 +314,7 @@ def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> p
 
 
 def network_beside_cells(cases: Sequence[Whole]) -> pd.DataFrame:
-    """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
+    """Numbers beside the verdicts and without one, as cells: other gains, and omissions that would change a verdict."""
     rows = {}
     for case in cases:
         key = case.hypothesis, titles.title(case.study)

@@ -11,7 +11,7 @@ from dmlrc.report.style import GREY, GROUPS, RED, canvas, escape_math, method_st
 
 
 def gains_figure(gains: pd.DataFrame, method: Method) -> Figure:
-    """What each method gains over the untrained trunk, a row a study; this one with its intervals.
+    """Draw each method's gain over the untrained trunk, one row per study; this one with its intervals.
 
     gains: `page.gains_over_untrained`. The wide interval counts search and seed, the narrow one the seeds alone.
     """
@@ -37,9 +37,9 @@ def gains_figure(gains: pd.DataFrame, method: Method) -> Figure:
 
 
 def hyperparameters_figure(tried: pd.DataFrame, method: Method) -> Figure:
-    """What every trial has of its study's best value, against each hyperparameter; the winners of searches are ringed.
+    """Draw each trial's share of its study's best value against each hyperparameter, the winners of searches ringed.
 
-    tried: `page.finished_trials`. A panel a hyperparameter, a mark a study; rings in the colour of the method.
+    tried: `page.finished_trials`. One panel per hyperparameter, one mark per study; rings in the method's colour.
     """
     tried = tried.assign(share=100 * tried["value"] / tried.groupby("study")["value"].transform("max"))
     names, own = list(method.space), method_style(method.name).colour

@@ -1,4 +1,4 @@
-"""What a page says of a loss that no record shows: its idea and equation, where ours differs, who claims it."""
+"""Notes on a loss that its records cannot give: its idea and equation, where ours differs, who claims it."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -55,12 +55,12 @@ def page_name(method: str) -> str:
 
 
 def id_prefix(method: str) -> str:
-    """What a method's page, and the ids of its tables and figures, begin with."""
+    """The beginning of the name of a method's page, and of the ids of its tables and figures."""
     return f"method-{method.replace('_', '-')}"
 
 
 def section_anchor(section: str) -> str:
-    """Where a section of `OTHERS` begins, and what the ids of its tables begin with."""
+    """The anchor of a section of `OTHERS`, with which the ids of its tables begin too."""
     return f"loss-{section.replace('_', '-')}"
 
 

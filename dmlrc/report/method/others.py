@@ -44,7 +44,7 @@ class Table:
     means: Callable[[StudyRecords], pd.DataFrame]
 
     def links(self) -> dict[str, str]:
-        """Where each row of the table leads to, by its label; for the `links` of `publish.table`."""
+        """The link of each row of the table, by its label; for the `links` of `publish.table`."""
         return {self.label(method.name): ADDRESSES[method.loss] for method in self.methods}
 
 
@@ -78,12 +78,12 @@ def searched_too() -> list[tuple[Table, Method]]:
 
 
 def searched_links() -> dict[str, str]:
-    """Where the rows of `searched_too` lead to, by their labels."""
+    """The links of the rows of `searched_too`, by their labels."""
     return {row_label(table, method): ADDRESSES[method.loss] for table, method in searched_too()}
 
 
 def sized_links(names: Iterable[str]) -> dict[str, str]:
-    """Where the rows of Zhai and Wu's tables lead to, a size of an embedding behind a name or none.
+    """The links of the rows of Zhai and Wu's tables, whose names may end in the size of an embedding.
 
     >>> sized_links(["NormSoftmax, 512 d", "Npairs, 64 d", "LMCL*, 2048 d", "HTL, 512 d"])["Npairs, 64 d"]
     '18_losses_of_the_other_papers.html#loss-n-pairs'
@@ -205,7 +205,7 @@ def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on: the first row of each table, a study by its data set; R@1 in percent."""
+    """The numbers behind the page's text: the first row of each table, a study by its data set; R@1 in percent."""
     around, named = load_tables(edition), {}
     for main in edition:
         for table in TABLES:

@@ -46,9 +46,9 @@ def formulas(method: Method) -> str:
 
 
 def noted(note: Note, named: str, *more: str) -> str:
-    """What a note says, as MyST.
+    """A note as MyST: its formulas, its hyperparameters, and how ours differs from its source.
 
-    named: what its hyperparameters are, "Searched" or "Fixed". more: those that have no letter in the formulas.
+    named: what the hyperparameters are, "Searched" or "Fixed". more: those without a letter in the formulas.
     """
     letters = [_lettered(labels.parameter(name), letter) for name, letter in note.symbols.items()]
     settings = f" {named}: {labels.listed([*letters, *more])}." if letters else ""
@@ -200,7 +200,7 @@ def _range(space: Float | Int) -> str:
 
 
 def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
-    """What the learning rate does to the method on validation classes, as cells, a row a study whose grid has it."""
+    """Effect of the learning rate on the method by validation classes, as cells: a row per study whose grid has it."""
     rows = {}
     for study, grid in rates.recorded_grids(edition).items():
         if method in (best := rates.best_trials(grid)):
@@ -219,7 +219,7 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 
 
 def claimed_scores(method: Method) -> pd.DataFrame:
-    """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
+    """R@1 that papers claim for the method as theirs, as cells: a row per paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims_with_trunks()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
     fair = tables.by_method(published.musgrave_results(), "precision_at_1")

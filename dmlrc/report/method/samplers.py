@@ -1,4 +1,4 @@
-"""What the page of the other papers' losses says of each way to fill a batch, and its code."""
+"""Texts on each way to fill a batch, and its code, for the page of the other papers' losses."""
 
 import inspect
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ SAMPLERS = read_notes("samplers.toml", SamplerNote)
 
 
 def sampler_description(name: str) -> str:
-    """What a sampler draws, who draws so, and where ours differs, as MyST."""
+    """A sampler in MyST: what it draws, who draws so, and how ours differs."""
     sampler = SAMPLERS[name]
     return f"{sampler.draws}\n\nSource: {sampler.source}.\n\n**How ours differs from it.** {sampler.ours}"
 

@@ -63,7 +63,7 @@ def random_scores_figure(scores: pd.DataFrame) -> Figure:
 
 
 def splits(parts: Mapping[str, Splits]) -> Figure:
-    """Which classes train, validate and test in each fold; a bar a fold, its length all classes in their order.
+    """Draw the classes that train, validate and test in each fold: one bar per fold, of all classes in their order.
 
     parts: title -> `tables.class_splits`.
     """

@@ -1,4 +1,4 @@
-"""What the chapter on the protocol rests on: how searches and runs ended, the shared rate, and poor settings."""
+"""Numbers of the chapter on the protocol: how searches and runs ended, the shared rate, and poor settings."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from dmlrc.report import prose, published, rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
+    """The numbers behind the page's text, a study by its data set; trials are those to within 1 % of the last best."""
     reached, around = tables.trials_to_reach(published.search_traces()), rates.of_papers(edition)
     inside = float(rates.inside(around).sum())
     of_papers = {"rates_of_papers": float(len(around)), "rates_of_papers.inside": inside}

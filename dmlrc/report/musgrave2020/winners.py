@@ -1,4 +1,4 @@
-"""What the chapter on results rests on: who may be the best, what joining adds, and what no training reaches."""
+"""Numbers of the chapter on results: who may be the best, what joining adds, and what no training reaches."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ BELOW = {
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
+    """The numbers behind the page's text, a study by its data set; scores in points of concatenated MAP@R."""
     paper = dict(list(published.musgrave_results().groupby("dataset")))
     trunks = published.trunks()
     apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(["min", "max"])
@@ -33,7 +33,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def joining_gain(frame: pd.DataFrame) -> float:
-    """What joining the models of the folds adds to MAP@R, mean over the losses, in points. frame: `tables.accuracy`."""
+    """The gain in MAP@R from joining the folds' models, mean over the losses, in points. frame: `tables.accuracy`."""
     rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean")
     return 100 * float((means["concatenated"] - means["separated"]).mean())

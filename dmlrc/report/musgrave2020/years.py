@@ -1,4 +1,4 @@
-"""What became of the gains that papers claim: the numbers and tables of papers against reality."""
+"""The fate of the gains that papers claim: the numbers and tables of papers against reality."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -32,12 +32,12 @@ def headline_claims() -> pd.DataFrame:
 
 
 def claimed_slopes() -> dict[str, Estimate]:
-    """By how much claimed P@1 rises a year: data set -> a fraction."""
+    """The yearly rise of claimed P@1: data set -> a fraction."""
     return {name: statistics.slope(rows["year"], rows["r1"]) for name, rows in headline_claims().groupby("dataset")}
 
 
 def measured_slopes(edition: Sequence[StudyRecords], since: int = 0) -> dict[str, Estimate]:
-    """How much measured P@1 rises a year over the methods since a year: table (`results_by_table`) -> a fraction."""
+    """The yearly rise of measured P@1 over the methods since a year: table (`results_by_table`) -> a fraction."""
     return {name: slope_since(frame, since) for name, frame in results_by_table(edition).items()}
 
 
@@ -114,7 +114,7 @@ def recycled_cells(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on, in percent and points; a study by its data set."""
+    """The numbers behind the page's text, in percent and points; a study by its data set."""
     named: dict[str, float | str] = prose.span("rise", [100 * slope.value for slope in claimed_slopes().values()])
     every = {"all": measured_slopes(edition), "newer": measured_slopes(edition, tables.NEWER)}
     for which, slopes in every.items():
@@ -124,7 +124,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _of_claims() -> dict[str, float]:
-    """What papers print of the two losses of 2006, and how far above them they see themselves."""
+    """The scores that papers print for the two losses of 2006, and the gains over them that they claim."""
     claims, printed, named = published.claims(), baselines(), {}
     for baseline in tables.CLASSICS:
         gains = tables.claimed_improvement(claims, baseline)
@@ -147,7 +147,7 @@ def _of_claims() -> dict[str, float]:
 
 
 def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
+    """The lead of the newer losses when all are tuned alike, on average, and that of the best of ours."""
     named, best = {}, []
     for baseline in tables.CLASSICS:
         every = results_by_table(edition).items()

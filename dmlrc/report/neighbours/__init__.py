@@ -1,1 +1,1 @@
-"""What a score looks like: `gallery` has the images, `measures` finds their neighbours, `page` shows them."""
+"""Pictures behind a score: `gallery` has the images, `measures` finds their neighbours, `page` shows them."""

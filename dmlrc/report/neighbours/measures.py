@@ -78,7 +78,7 @@ def recorded_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None
 
 
 def record_of(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> dict[str, np.ndarray] | None:
-    """What `recorded_spaces` reads; None where it trains."""
+    """The arrays that `recorded_spaces` reads; None where it has to train."""
     if not _file(gallery).exists():
         return None
     with np.load(_file(gallery)) as stored:
@@ -166,7 +166,7 @@ def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> flo
 
 
 def queries(space: Space, targets: Sequence[float]) -> list[int]:
-    """For each target the query whose score in this space is nearest to it; none twice."""
+    """The query whose score in this space is nearest to each target; none twice."""
     chosen: list[int] = []
     for target in targets:
         order = np.argsort(np.abs(space.scores - target), kind="stable")

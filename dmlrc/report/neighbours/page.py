@@ -73,7 +73,7 @@ def gallery_scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
 
 
 def numbers() -> dict[str, float]:
-    """What the text of the page rests on, in percent of MAP@R; of the recorded models, a data set by its name.
+    """The numbers behind the page's text, in percent of MAP@R; of the recorded models, a data set by its name.
 
     untrained, low and high: of the gallery before training, and after it with the losses that do worst and best.
     random: after a random layer, where training begins. whole: of the best on the whole test half. least_lost: by how

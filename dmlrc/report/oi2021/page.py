@@ -39,7 +39,7 @@ def load_orders(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
 
 
 def form(metric: str) -> str:
-    """How a score is written (`labels.number`): the divergence as it is, an accuracy in percent."""
+    """The format of a score (`labels.number`): the divergence as it is, an accuracy in percent."""
     return ".3f" if metric == "jsd" else ".1%"
 
 
@@ -157,7 +157,7 @@ def histograms(records: StudyRecords, setting: str) -> pd.DataFrame:
 
 
 def histogram_statistics(frame: pd.DataFrame) -> dict[str, float]:
-    """Of `histograms` with pairs of both kinds: mean_positive, mean_negative (by the bins' centres), jsd."""
+    """Statistics of `histograms` with pairs of both kinds: mean_positive, mean_negative (by the bins' centres), jsd."""
     centres = (frame["low"] + frame["high"]) / 2
     means = {f"mean_{kind}": float(np.average(centres, weights=frame[kind])) for kind in ("positive", "negative")}
     return {"jsd": jensen_shannon_divergence(frame["positive"], frame["negative"]), **means}
@@ -196,7 +196,7 @@ def metric_curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame
 
 
 def _steps_an_epoch(records: StudyRecords) -> float:
-    """From the first point of the curves, which stands after eval_every epochs, or at the end of a shorter run."""
+    """Steps per epoch as set, else by the curves' first point, after eval_every epochs or at a shorter run's end."""
     protocol = records.meta["protocol"]
     if protocol["iterations_per_epoch"]:
         return protocol["iterations_per_epoch"]
@@ -231,7 +231,7 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on: `common.numbers`; how JSD goes with MAP@R, and how far our losses spread."""
+    """The numbers behind the page's text: `common.numbers`, how JSD goes with MAP@R, and how far our losses spread."""
     judged = claims.judge_all(edition, "oi")
     named = common.numbers(edition, judged, _of_study)
     for study in edition:
@@ -243,7 +243,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _of_study(main: str) -> dict[str, float]:
-    """What the class order changes around one study.
+    """The effects of the class order around one study.
 
     gain: of the random orders on average, with the interval in which a further one lies; untrained: of the trunk;
     higher: in how many random orders both accuracies are; below: in how many P@1 stays below the trunk's; see `parted`.
@@ -267,7 +267,7 @@ def _of_study(main: str) -> dict[str, float]:
 
 
 def parted(scores: pd.DataFrame) -> int:
-    """In how many of `every_order` of a study training raises JSD and lowers MAP@R, each by more than its noise."""
+    """The number of orders in `every_order` in which training raises JSD and lowers MAP@R, each beyond its noise."""
     wide = scores.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
     score, half = wide["score"], wide["half"]
     rises, falls = (score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r"))

@@ -1,4 +1,4 @@
-"""What the records of a study of own photographs say to who wants to find photos: sentences with their numbers."""
+"""Answers from a study of one's own photographs for someone who wants to find photos: sentences with numbers."""
 
 import pandas as pd
 
@@ -33,7 +33,7 @@ def first_rerun(records: StudyRecords, method: str) -> pd.Series:
 
 
 def sentences(records: StudyRecords) -> list[str]:
-    """Which loss, how sure that is, and what training gains over the trunk as it is."""
+    """Sentences on which loss to use, how sure that is, and what training gains over the trunk as it is."""
     map_at_r, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
     first = chosen_loss(records)
     scores = [labels.score(*frame.loc[first, ["mean", "ci95"]]) for frame in (precision, map_at_r)]
@@ -75,7 +75,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
 
 
 def _over_the_trunk(records: StudyRecords, first: str) -> str:
-    """What training gains: one model against one trunk, whose features are reduced to as many numbers."""
+    """A sentence on the gain from training: one model against one trunk, its features reduced to as many numbers."""
     map_at_r, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
     before, after = map_at_r["mean"][PRETRAINED], map_at_r["mean"][first]
     reached = (

@@ -1,4 +1,4 @@
-"""What is found for a photo: the nearest other photos of the test classes, and the nearest ones that are wrong."""
+"""Search results for a photo: the nearest other photos of the test classes, and the nearest ones that are wrong."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def wrong(results: Found) -> np.ndarray:
 
 
 def confused(results: Found) -> list[tuple[int, int, int]]:
-    """Which class is taken for which other, and for how many photos: the most frequent first."""
+    """The five most frequent confusions: the class of a photo, that of its nearest photo, and the number of photos."""
     first = results.labels[results.nearest[:, 0]]
     pairs = np.stack([results.labels, first], axis=1)[first != results.labels]
     counts = Counter(map(tuple, pairs.tolist()))

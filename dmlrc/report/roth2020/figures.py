@@ -91,7 +91,7 @@ def _tick(value: str, factor: str) -> str:
 
 
 def _looks(sweeps: Iterable[StudyRecords]) -> dict[str, dict[str, object]]:
-    """How the losses of these sweeps are drawn, by their labels."""
+    """The colours and markers of the losses of these sweeps, by their labels."""
     rows = {row for records in sweeps for row in page.influence(records)}
     looks = {name: style.method_style(name).colour for name in MARKERS if name in rows}
     return {
@@ -105,7 +105,7 @@ def _blank(axis: Axes, text: str) -> None:
 
 
 def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
-    """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss at one value."""
+    """Draw the lead of each factor's best value over the worst, a dot per loss; diamonds: best loss over worst."""
     drawings, factors = [], list(FACTORS)
     for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}

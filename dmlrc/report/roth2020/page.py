@@ -210,7 +210,7 @@ def value_label(value: str, factor: str) -> str:
 
 
 def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
-    """How much each factor of Fig. 2 is worth: study, factor, row (loss), effect (fraction), best (value).
+    """The worth of each factor of Fig. 2: study, factor, row (loss), effect (fraction), best (value).
 
     sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
     """
@@ -224,7 +224,7 @@ def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
 
 
 def loss_spread(records: StudyRecords) -> pd.Series:
-    """How far the best loss is above the worst at each value of a sweep, on the scale of `factor_effects`."""
+    """The lead of the best loss over the worst at each value of a sweep, on the scale of `factor_effects`."""
     means = swept(records).unstack("row")
     shares = 1 - means.min(axis=1) / means.max(axis=1)
     return shares[means.notna().sum(axis=1) > 1].groupby("value").mean()
@@ -371,7 +371,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -> dict[str, float | str]:
-    """What the text of the page rests on: `common.numbers`, and those of the paper and of the toy (default: recorded).
+    """The numbers behind the page's text: `common.numbers`, and those of the paper and of the toy (default: recorded).
 
     "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
     value in percent, and what switching does to the P@1 of the test lines.
@@ -422,7 +422,7 @@ def _of_study(main: str) -> dict[str, float | str]:
 
 
 def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
-    """Whether each factor moves a score "more" or "less" than the losses do; "" where the difference is unclear.
+    """The word for each factor: it moves a score "more" or "less" than the losses do; "" where that is unclear.
 
     By Welch's interval of the difference, effects over the losses less `loss_spread` over the values.
     """

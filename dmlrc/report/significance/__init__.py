@@ -1,1 +1,1 @@
-"""Which methods of a study really differ: `measures` computes, `page` has the cells and sentences, `figures` draws."""
+"""Real differences between methods: `measures` computes, `page` has the cells and sentences, `figures` draws."""

@@ -1,4 +1,4 @@
-"""Which methods differ, drawn: noise, effect sizes, ranks and what joins them, other test classes, cost."""
+"""Figures of which methods differ: noise, effect sizes, ranks and what joins them, other test classes, cost."""
 
 import warnings
 from collections.abc import Sequence
@@ -135,9 +135,9 @@ def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
 
 
 def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
-    """How far every method is above the `baseline`, with 95 % intervals; pale: no difference is shown. A panel a study.
+    """Draw each method's lead over the `baseline`, with 95 % intervals; pale: no difference is shown.
 
-    The rows stand in one order in all panels, by the mean place of a method.
+    One panel per study; the rows stand in one order in all panels, by the mean place of a method.
     """
     frames = {study.study: effects(study) for study in compared}
     names = tables.pooled_order([frame["difference"] for frame in frames.values()])
@@ -161,7 +161,7 @@ def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
 
 
 def other_classes(title: str, classes: pd.DataFrame) -> Figure:
-    """How far every method is behind the best on other test classes, with 95 % intervals.
+    """Draw each method's distance behind the best on other test classes, with 95 % intervals.
 
     classes: `measures.scores_on_other_classes`.
     """

@@ -1,6 +1,6 @@
-"""Which methods of a study really differ: tests of all pairs, ranks, other test classes, and accuracy beside cost.
+"""Real differences between methods of a study: tests of all pairs, ranks, other test classes, and accuracy beside cost.
 
-The unit is a repetition: a whole search with its reruns. What tests count is the luck of search and seed
+The unit is a repetition: a whole search with its reruns. Tests count the luck of search and of seeds
 (`dmlrc.report.statistics`). Where a study searched its methods once, the luck of search is borrowed from another study
 of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
@@ -67,7 +67,7 @@ class Comparison:
 
     @cached_property
     def range(self) -> Estimate:
-        """How far the best mean lies above the worst, see `statistics.range_of`."""
+        """The lead of the best mean over the worst, see `statistics.range_of`."""
         summary = self.summary
         return statistics.range_of(summary["mean"], summary["error"] ** 2, summary["df"], self.known.df)
 
@@ -117,7 +117,7 @@ def _array(runs: pd.DataFrame) -> np.ndarray:
 
 
 def _searched_again(runs: pd.DataFrame) -> bool:
-    """Whether some method was searched, and rerun, more than once."""
+    """True if some method was searched, and rerun, more than once."""
     return bool((runs.groupby("method")["repetition"].nunique() > 1).any())
 
 
@@ -139,7 +139,7 @@ def means(records: StudyRecords) -> pd.Series:
 
 
 def baseline(methods: Sequence[str]) -> str:
-    """What the others are compared with: the contrastive loss, the oldest; the first method where it is missing."""
+    """The method that others are compared with: the contrastive loss, the oldest; where it is missing, the first."""
     return CLASSICS[0] if CLASSICS[0] in methods else methods[0]
 
 
@@ -150,14 +150,14 @@ def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def effects(compared: Comparison) -> pd.DataFrame:
-    """How far each method is above the `baseline`: the pairs with it, indexed by method, corrected over all pairs."""
+    """The lead of each method over the `baseline`: the pairs with it, indexed by method, corrected over all pairs."""
     name, pairs = baseline(compared.methods), both_ways(compared.pairs)
     gaps = pairs[pairs["b"] == name].set_index("a").drop(columns="b").rename_axis("method")
     return gaps.loc[[method for method in compared.methods if method != name]]
 
 
 def between_searches(runs: pd.DataFrame) -> float:
-    """How far the searches of one method end apart, from the lowest mean to the highest; the mean over the methods."""
+    """The range of the means of one method's searches, highest minus lowest; the mean over the methods."""
     ends = of_searches(runs).groupby("method")
     return float((ends.max() - ends.min()).mean())
 
@@ -212,7 +212,7 @@ def friedman(blocks: pd.DataFrame) -> float:
 
 
 def critical_difference(blocks: int, methods: int, alpha: float = ALPHA) -> float:
-    """How far apart two mean ranks must lie to differ by Nemenyi's test (Demsar 2006, section 3.2.2).
+    """The distance from which two mean ranks differ by Nemenyi's test (Demsar 2006, section 3.2.2).
 
     q / sqrt(2) sqrt(k (k + 1) / (6 N)), q the quantile of the studentised range of k groups.
 
@@ -235,8 +235,8 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
-    """What every test class scored (a row a class, a column a method, mean over repetitions and reruns), and its
-    queries; None where the protocol did not record it. Concatenated where there are folds."""
+    """The score of every test class (a row per class, a column per method, mean over repetitions and reruns), and its
+    number of queries; None where the protocol did not record them. Concatenated where there are folds."""
     arrays = records.arrays
     arrays = arrays[(arrays["setting"] == SETTING) & arrays["name"].isin(["classes", "queries", f"class_{metric}"])]
     if arrays.empty or "queries" not in set(arrays["name"]):
@@ -253,7 +253,7 @@ def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.Dat
 
 
 def scores_on_other_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
-    """What other test classes would have made of the methods: mean, low, high, behind, behind_low, behind_high, first.
+    """Scores of the methods on other test classes: mean, low, high, behind, behind_low, behind_high, first.
 
     Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
     `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest

@@ -1,4 +1,4 @@
-"""Which methods differ, as the chapter prints it: cells of tables, and the numbers of its text."""
+"""The chapter on which methods differ, as printed: cells of tables, and the numbers of its text."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from dmlrc.report.significance.measures import ALPHA, BORROWED, METRIC, OWN, Com
 
 
 def luck(compared: Comparison) -> str:
-    """Which luck the tests of a study count, in a sentence: for the page of a reader's own loss."""
+    """Sentences on the luck that the tests of a study count, for the page of a reader's own loss."""
     searches = compared.runs.groupby("method")["repetition"].nunique()
     if compared.luck == OWN:
         often = f"{searches.min()} to {searches.max()} times" if searches.nunique() > 1 else f"{searches.max()} times"
@@ -78,7 +78,7 @@ def p_value(value: float) -> str:
 
 
 def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How many pairs differ and how many are equal, as cells: a row a study, setting and metric.
+    """The numbers of pairs that differ and that are equal, as cells: one row per study, setting and metric.
 
     lenders: studies that may lend the luck of search, see `compare`.
     """
@@ -126,7 +126,7 @@ def _interval(low: pd.Series, high: pd.Series) -> list[str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R.
+    """The numbers behind the page's text, a study by its data set; scores in points of concatenated MAP@R.
 
     class_half, gap_half: half of the mean interval that other test classes give a score, and a gap to the best; ten:
     the gap that ten searches show in all pairs.

@@ -1,1 +1,1 @@
-"""How fast the parts are, beside named peers, and how they grow: as measured by `benchmarks/` and committed."""
+"""Speed of the parts beside named peers, and growth with size: as measured by `benchmarks/` and committed."""

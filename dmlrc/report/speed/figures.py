@@ -17,7 +17,7 @@ LOOKS = {
 
 
 def peers_figure(peers: pd.DataFrame) -> Figure:
-    """How many times as fast as its peer each part is, sorted, on a logarithmic axis; a point names itself.
+    """Draw each part's speed as a multiple of its peer's, sorted, on a logarithmic axis; a point names itself.
 
     peers: `page.peers`.
     """

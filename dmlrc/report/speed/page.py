@@ -86,7 +86,7 @@ def exponents() -> pd.Series:
 
 
 def numbers() -> dict[str, float | str]:
-    """What the text of the page rests on.
+    """The numbers behind the page's text.
 
     cpu.median: without the peers that do a part of the work alone. cpu.least_over_library: the least ratio to
     pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those whose peer does a part of the work.

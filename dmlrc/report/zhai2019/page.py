@@ -197,7 +197,7 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
 
 
 def training_classes(records: StudyRecords, method: str) -> int:
-    """How many classes a run of a method trains on."""
+    """The number of classes that a run of a method trains on."""
     own, classes = common.protocol_of(records, method), np.arange(records.meta["data"]["classes"])
     if own["split"] == "ratio_4_1_5":
         parts = splits.ratio_4_1_5(classes, order=records.meta["class_order"], seed=records.meta["seed"])
@@ -246,7 +246,7 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on: `common.numbers`, and what the paper prints; in points of R@1."""
+    """The numbers behind the page's text: `common.numbers`, and what the paper prints; in points of R@1."""
     paper = published.zhai_results()
     paper = paper[paper["metric"] == R1]
     first = paper[paper["source_table"] == "Table 1"].set_index(["dataset", "method"])["value"]
@@ -291,6 +291,6 @@ def _of_study(main: str) -> dict[str, float]:
 
 
 def equal_ranks(records: StudyRecords) -> common.Ranks:
-    """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
+    """The ranks that normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
     return common.ranks_of(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
