@@ -59,13 +59,15 @@ def defaults() -> Iterator[None]:
     ):
         torch.set_default_dtype(torch.float32)
         torch.set_float32_matmul_precision("highest")
-        torch.use_deterministic_algorithms(False)
+        if enabled:  # not otherwise: the call imports torch's compiler, for seconds in every process
+            torch.use_deterministic_algorithms(False)
         try:
             yield
         finally:
             torch.set_default_dtype(dtype)
             torch.set_float32_matmul_precision(products)
-            torch.use_deterministic_algorithms(enabled, warn_only=warn)
+            if enabled:
+                torch.use_deterministic_algorithms(True, warn_only=warn)
 
 
 def _products() -> str:
