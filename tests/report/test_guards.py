@@ -87,6 +87,8 @@ ALWAYS: dict[str, str] = {
             "CMA-ES is no better than random search",
             "Half of the training can be saved",
             "most searches keep their best trial",
+            "beats random search too",
+            "random search too, but not TPE",
         ),
         "it is about searches on recorded trials; test_optimisers.py turns them round",
     ),
