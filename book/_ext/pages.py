@@ -19,6 +19,8 @@ from sphinx.util.math import get_node_equation_number
 from dmlrc.report import about, citations, publish
 
 LOGGER = logging.getLogger(__name__)
+_BREAK = re.compile(r" (?=%)|(?<=\d) (?=x \d)|(?<=\d x) (?=\d)")
+"""Spaces at which no line ends: "12 %", "3 x 25"."""
 
 
 def visit_inline(translator, node: nodes.math) -> None:
@@ -52,12 +54,15 @@ def cite(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def typeset_numbers(app: Sphinx, doctree: nodes.document) -> None:
-    """Numbers that `{glue:text}` puts into a sentence get the signs that a table's have."""
+    """Numbers that `{glue:text}` puts into a sentence get the signs that a table's have; % and x stay on their line."""
     for node in doctree.findall(nodes.inline):
         if "pasted-text" in node["classes"]:
             number = publish.typeset(node.astext())
             node.clear()
             node += nodes.Text(number)
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, nodes.FixedTextElement | nodes.literal | nodes.raw):
+            text.parent.replace(text, nodes.Text(_BREAK.sub("\u00a0", text)))
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:

@@ -219,8 +219,9 @@ def show_figures(
 
 
 def errorbars(axis: Axes, x: pd.Series, rows: pd.DataFrame, **look) -> None:
-    """A line of means in percent with 95 % intervals. rows: mean and ci95."""
-    return axis.errorbar(x, 100 * rows["mean"], yerr=100 * rows["ci95"].fillna(0.0), **look)
+    """A line of means in percent with 95 % intervals, which end where the scale does. rows: mean and ci95."""
+    mean, half = 100 * rows["mean"], 100 * rows["ci95"].fillna(0.0)
+    return axis.errorbar(x, mean, yerr=[half.clip(upper=mean), half.clip(upper=100 - mean)], **look)
 
 
 def band(axis: Axes, x: pd.Series, mean: pd.Series, low: pd.Series, high: pd.Series, color: str, **look) -> None:

@@ -35,6 +35,7 @@ from pandas.io.formats.style import Styler
 from dmlrc import paths
 from dmlrc.names import folded as id_of
 from dmlrc.report import about, citations, editions, labels, svg, titles
+from dmlrc.report.results_table import GAP
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -128,7 +129,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
-    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True)
+    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", True, None, None)
     if chapter in about.EVERYTHING:
         runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
     _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
@@ -309,7 +310,10 @@ def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
 def _as_html(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
-    return _fenced(str(cell if isinstance(cell, Markup) else escape(typeset(" ".join(cell.split())), quote=False)))
+    html = str(cell if isinstance(cell, Markup) else escape(typeset(" ".join(cell.split())), quote=False))
+    for sign in ("%", *labels.SIGNS):  # on the line of its number
+        html = html.replace(f" {sign}", f"\u00a0{sign}")
+    return _fenced(html)
 
 
 def _fenced(html: str) -> str:
@@ -372,20 +376,18 @@ def _crowd(cells: pd.DataFrame) -> str:
     return "dml-dense" if columns >= 6 else ""
 
 
-def _scrolling(
-    cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None = None, links: Mapping | None = None
-) -> str:
+def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None, links: Mapping | None) -> str:
     look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
     escaped = _escaped(cells)
-    if links:
+    links = {GAP: "../glossary.html#term-Gap-told"} | dict(links or {})
+    if links.keys() & set(cells.index):
         pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
         names = [f'<a href="{address}">{text}</a>' if address else text for address, text in pairs]
         escaped = escaped.set_axis(pd.Index(names, name=cells.index.name))
         marks = None if marks is None else marks.set_axis(escaped.index)
     styler = _styler(escaped, marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
-    html = styler.set_table_attributes(f'class="{look}"').to_html()
-    return _ROOM.format(escape(name), html)
+    return _ROOM.format(escape(name), styler.set_table_attributes(f'class="{look}"').to_html())
 
 
 def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
@@ -405,10 +407,7 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
     named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
     look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
     html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
-    html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line, and a sign on that of its number
-    for sign in labels.SIGNS:
-        html = html.replace(f" {sign}", f"\u00a0{sign}")
-    return _ROOM.format(escape(name), html)
+    return _ROOM.format(escape(name), html.replace(" ± ", "\u00a0±\u00a0"))  # an interval stays on its line
 
 
 def _latex(styler: Styler, name: str, caption: str) -> str:

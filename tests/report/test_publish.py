@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from dmlrc import studies
 from dmlrc.report import labels, publish, style
+from dmlrc.report.results_table import GAP
 
 
 @pytest.fixture(autouse=True)
@@ -281,10 +282,18 @@ def test_a_table_of_many_columns_is_set_closer_and_names_methods_upright():
         assert f'class="{look}"' in shown(publish.table, "my-t1", wide.iloc[:, :count], "Wide.")["text/html"]
 
 
+def test_the_foot_of_a_ranking_leads_to_what_it_means_and_a_number_keeps_its_sign(exports):
+    html = shown(publish.table, "my-t1", pd.DataFrame({"gain": ["5 %", "1.6"]}, index=["a", GAP]), "A.")["text/html"]
+    assert '<a href="../glossary.html#term-Gap-told">Gap told (80\u00a0% power)</a>' in html
+    assert ">5\u00a0%<" in html
+    assert (exports / "my-t1.csv").read_text().splitlines() == [",gain", "a,5 %", "Gap told (80 % power),1.6"]
+
+
 def test_numbers_that_are_glued_into_a_sentence_have_the_signs_of_a_table():
     sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
     pages = importlib.import_module("pages")
     doctree = utils.new_document("page")
     doctree += nodes.paragraph("", "", nodes.inline("", "-1.2", classes=["pasted-text"]), nodes.inline("", "a-1"))
+    doctree += [nodes.paragraph("", "", nodes.literal("", "5 %"), nodes.Text(" %, 3 x 25 a x"))]
     pages.typeset_numbers(None, doctree)
-    assert doctree.astext() == "−1.2a-1"
+    assert doctree.astext() == "−1.2a-1\n\n5 %\u00a0%, 3\u00a0x\u00a025 a x"

@@ -188,6 +188,13 @@ def test_what_bits_cost():
     assert np.isnan(page.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
 
 
+def test_an_interval_ends_where_the_scale_of_a_score_does():
+    scores = pd.DataFrame({"mean": [0.02, 0.5, 0.99], "ci95": [0.05, 0.1, 0.04]})
+    _, _, [bars] = common.errorbars(plt.figure().subplots(), pd.Series([1, 2, 3]), scores)
+    ends = [segment[:, 1].round(9).tolist() for segment in bars.get_segments()]
+    assert ends == [[0.0, 7.0], [40.0, 60.0], [95.0, 100.0]]
+
+
 def test_sizes_and_the_gap_between_floats_and_bits():
     dims = made(f"{NAME}/dims", rising, diverged=(("norm_softmax@dim16", 2),))
     frame = page.sizes(dims)
