@@ -129,7 +129,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
-    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", True, None, None)
+    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True, marks=None, links=None)
     if chapter in about.EVERYTHING:
         runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
     _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
