@@ -12,34 +12,36 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.statistics import half_width, of_groups
+from dmlrc.report.tables import METHODS
 from dmlrc.studies.adapted import GRIDS_OF
 
 SEARCH = ["method", "repetition"]
 GAINS = {"validation": "validation classes", "test": "test classes"}
 
 
-def gains_of_searches() -> pd.DataFrame:
-    """A row a search and count of first trials: table, method, repetition, trials, validation, test.
+def scores_of_searches() -> pd.DataFrame:
+    """The scores of what each search had found after its first 10 trials, its first 25 and all.
 
-    validation, test: by how much the best of the whole search exceeds the best of its first trials in MAP@R, as
-    fractions, 0 where both are the same setting; test: of means over three reruns and over the models of the folds.
-    Of the tables whose early settings have all been trained again.
+    Columns: table, method, repetition, trials, validation, test (MAP@R of single models, fractions; test: means over
+    three reruns and the models of the folds). Of the tables whose early settings have all been trained again.
     """
     parts = []
     for table in GRIDS_OF:
-        again = whole.complete(f"{table}/early-winners")
-        if again is None:
-            continue
-        of_searches = early.winners(table)
-        is_first = of_searches["trials"].isin(early.TRIALS)
-        best = of_searches[~is_first].set_index(SEARCH)["value"].rename("best")
-        first = of_searches[is_first].join(best, on=SEARCH)
-        first = first.join(_test(records.load(table), SEARCH).rename("own"), on=SEARCH)
-        after = first["row"].map(_test(again.records, "method")).where(first["row"].notna(), first["own"])
-        differences = {"validation": first["best"] - first["value"], "test": first["own"] - after}
-        parts.append(first.assign(table=table, **differences))
+        if again := whole.complete(f"{table}/early-winners"):
+            best = early.winners(table).join(_test(records.load(table), SEARCH).rename("own"), on=SEARCH)
+            test = best["row"].map(_test(again.records, "method")).where(best["row"].notna(), best["own"])
+            parts.append(best.assign(table=table, validation=best["value"], test=test))
     columns = ["table", *SEARCH, "trials", *GAINS]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def gains_of_searches(scores: pd.DataFrame) -> pd.DataFrame:
+    """The gain of whole searches on their first trials, in the columns of `scores_of_searches`.
+
+    0 where both are the same setting.
+    """
+    ends = scores.groupby(["table", *SEARCH], observed=True)[list(GAINS)].transform("last")
+    return scores.assign(**(ends - scores[list(GAINS)]))[scores["trials"].isin(early.TRIALS)]
 
 
 def _test(study: StudyRecords, by: str | list[str]) -> pd.Series:
@@ -49,9 +51,9 @@ def _test(study: StudyRecords, by: str | list[str]) -> pd.Series:
     return single.groupby(by, observed=True)["value"].mean()
 
 
-def gains_of_losses(frame: pd.DataFrame) -> pd.DataFrame:
-    """The means of the searches of each loss: index table, trials, method; columns validation, test."""
-    return frame.groupby(["table", "trials", "method"], observed=True)[list(GAINS)].mean()
+def of_losses(searches: pd.DataFrame) -> pd.DataFrame:
+    """The means over the searches of each loss: index table, trials, method; columns validation, test."""
+    return searches.groupby(["table", "trials", "method"], observed=True)[list(GAINS)].mean()
 
 
 def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -60,30 +62,52 @@ def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
         return common.NOT_RUN
     columns = {}
     for name, heading in GAINS.items():
-        of_tables = of_groups(gains_of_losses(frame)[name].groupby(["trials", "table"]))
+        of_tables = of_groups(of_losses(frame)[name].groupby(["trials", "table"]))
         texts = of_tables.apply(lambda row: labels.number(row["mean"], row["ci95"], form="+.2%"), axis=1)
         columns |= {(heading, f"after {trials}"): texts[trials] for trials in early.TRIALS}
-    cells = pd.DataFrame(columns).reindex(dict.fromkeys(frame["table"]))
-    return cells.set_axis([labels.dataset(records.load(table)) for table in cells.index]).rename_axis("Data set")
+    return _by_data_set(pd.DataFrame(columns).reindex(dict.fromkeys(frame["table"])))
+
+
+def chosen_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """Make cells of the loss with the highest validation score: a row a table, a column a count; with its test MAP@R.
+
+    Both scores are means over its searches.
+    """
+    if scores.empty:
+        return common.NOT_RUN
+    means = of_losses(scores)
+    chosen = means.loc[means["validation"].groupby(["table", "trials"]).idxmax()].reset_index("method")
+    texts = [f"{METHODS[row.method].label} {labels.number(row.test, form='.1%')}" for row in chosen.itertuples()]
+    return _by_data_set(pd.Series(texts, chosen.index).unstack().add_prefix("after ").rename_axis(None, axis=1))
+
+
+def _by_data_set(cells: pd.DataFrame) -> pd.DataFrame:
+    names = [labels.dataset(records.load(table)) for table in cells.index]
+    return cells.set_axis(names).rename_axis("Data set")
 
 
 def numbers() -> dict[str, float]:
-    """The numbers behind the text, in points.
+    """The numbers behind the page's text, in points.
 
     tables: how many are complete. validation.10, test.25 ...: what the rest of a search gains, of all their losses;
-    with _ci95. DATASET.test.10: the same of one table. kept.25: percent of searches whose best after 25 trials
-    stays the best.
+    with _ci95. DATASET.test.10: the same of one table. rho.25.low, .high: of the rank correlations of the losses' test
+    scores after 25 trials with those of the whole search, one a table. kept.25: percent of searches whose best after 25
+    trials stays it.
     """
-    of_searches = gains_of_searches()
-    means, named = 100 * gains_of_losses(of_searches), {"tables": of_searches["table"].nunique()}
-    for trials in means.index.unique("trials"):
-        of_trials, part = means.xs(trials, level="trials"), of_searches[of_searches["trials"] == trials]
+    scores = scores_of_searches()
+    gains = gains_of_searches(scores)
+    behind, tests = 100 * of_losses(gains), of_losses(scores)["test"]
+    named = {"tables": scores["table"].nunique()}
+    for trials, part in gains.groupby("trials"):
         named[f"kept.{trials}"] = 100 * (part["validation"] == 0).mean()
-        for name in GAINS:
-            named[f"{name}.{trials}"] = of_trials[name].mean()
-            named[f"{name}.{trials}_ci95"] = half_width(of_trials[name])
-            for table in of_trials.index.unique("table"):
-                one = f"{studies.get(table).dataset}.{name}.{trials}"
-                named[one] = of_trials.loc[table, name].mean()
-                named[f"{one}_ci95"] = half_width(of_trials.loc[table, name])
+        places, rhos = {"": behind.xs(trials, level="trials")}, []
+        for table in places[""].index.unique("table"):
+            places[f"{studies.get(table).dataset}."] = places[""].loc[table]
+            of_table = tests[table].unstack("trials")
+            rhos.append(of_table[trials].corr(of_table.iloc[:, -1], method="spearman"))
+        named |= {f"rho.{trials}.low": min(rhos), f"rho.{trials}.high": max(rhos)}
+        for place, losses in places.items():
+            for name in GAINS:
+                named[f"{place}{name}.{trials}"] = losses[name].mean()
+                named[f"{place}{name}.{trials}_ci95"] = half_width(losses[name])
     return named

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 from dmlrc import records, studies
 from dmlrc.report import labels, longer
+from dmlrc.report.tables import METHODS
 from dmlrc.studies.adapted import GRIDS_OF
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +41,7 @@ def scores(monkeypatch):
 
 
 def test_gains_are_what_the_whole_search_has_more(scores):
-    found = longer.gains_of_searches().set_index(["table", "method", "repetition", "trials"])
+    found = longer.gains_of_searches(longer.scores_of_searches()).set_index(["table", "method", "repetition", "trials"])
     assert len(found) == 2 * 14 * 3 * 2
     for table, made_up in scores.items():
         study = records.load(table.removesuffix("/early-winners"))
@@ -64,7 +66,7 @@ def test_gains_are_what_the_whole_search_has_more(scores):
 
 
 def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
-    found = longer.gains_of_searches()
+    found = longer.gains_of_searches(longer.scores_of_searches())
     table = TABLES[1]
     part = found[(found["table"] == table) & (found["trials"] == 25)]
     means = [100 * part.loc[part["method"] == method, "test"].mean() for method in sorted(set(part["method"]))]
@@ -77,7 +79,32 @@ def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
     assert named["kept.25"] == pytest.approx(100 * (found.loc[found["trials"] == 25, "validation"] == 0).mean())
 
 
+def test_the_loss_is_that_with_the_best_mean_on_validation_classes():
+    found = longer.scores_of_searches()
+    cells, named = longer.chosen_table(found), longer.numbers()
+    rhos = {10: [], 25: []}
+    for table in TABLES:
+        of_table, orders = found[found["table"] == table], {}
+        for count in (10, 25, 50):
+            part = of_table[of_table["trials"] == count]
+            means = {}
+            for method in sorted(set(part["method"])):
+                rows = part[part["method"] == method]
+                assert len(rows) == 3
+                means[method] = rows["validation"].mean(), rows["test"].mean()
+            best = max(means, key=lambda method: means[method][0])
+            cell = cells.loc[labels.dataset(records.load(table)), f"after {count}"]
+            assert cell == f"{METHODS[best].label} {100 * means[best][1]:.1f}"
+            orders[count] = [test for _, test in means.values()]
+        for count, of_tables in rhos.items():
+            of_tables.append(spearmanr(orders[count], orders[50]).statistic)
+    for count, of_tables in rhos.items():
+        ends = named[f"rho.{count}.low"], named[f"rho.{count}.high"]
+        assert ends == pytest.approx((min(of_tables), max(of_tables)))
+
+
 def test_where_no_table_is_complete_that_is_said(scores):
     scores.clear()
-    assert longer.longer_table(longer.gains_of_searches()).iloc[0, 0] == "Not run here yet"
+    assert longer.longer_table(longer.gains_of_searches(longer.scores_of_searches())).iloc[0, 0] == "Not run here yet"
+    assert longer.chosen_table(longer.scores_of_searches()).iloc[0, 0] == "Not run here yet"
     assert longer.numbers() == {"tables": 0}
