@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -158,15 +159,45 @@ def test_relative_folders_are_the_same_for_the_chapters(home, monkeypatch):
     assert build._absolute()["DMLRC_RUNS"] == os.path.join(home, "mine")
 
 
+def test_a_notebook_refuses_a_folder_that_is_named_from_elsewhere(home, monkeypatch):
+    """Papermill starts it in a folder of its own."""
+    monkeypatch.setattr(parameters, "get_ipython", lambda: SimpleNamespace(user_ns={"In": []}))
+    for variable in paths.FOLDERS:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "mine")
+            with pytest.raises(UsageError, match=f"{variable} is 'mine', which is another folder here"):
+                parameters.check_parameters()
+        parameters.check_parameters()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "default", "wanted"),
-    [("counts", 10, "10,30", "10"), ("epochs", 3, 5, 3), ("train", True, False, True)],
+    [
+        ("counts", 10, "10,30", "10"),
+        ("counts", "3, 12", "10,30", "3, 12"),
+        ("names", "a,b", "c,d", "a,b"),
+        ("epochs", 3, 5, 3),
+        ("train", True, False, True),
+    ],
 )
 def test_a_parameter_of_papermill_is_of_the_kind_that_the_notebook_takes(name, value, default, wanted):
     assert parameters._as_wanted(name, value, default) == wanted
 
 
-@pytest.mark.parametrize(("value", "default"), [("abc", 5), (0, 5), (2.5, 5), (True, 5), (3, False)])
+@pytest.mark.parametrize(
+    ("value", "default"),
+    [
+        ("abc", 5),
+        ("a,b", "10,30"),
+        ("10,,30", "10,30"),
+        (0, "10,30"),
+        ("", "10"),
+        (0, 5),
+        (2.5, 5),
+        (True, 5),
+        (3, False),
+    ],
+)
 def test_a_parameter_of_another_kind_is_refused(value, default):
     with pytest.raises(UsageError, match="parameter 'x' is"):
         parameters._as_wanted("x", value, default)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.stats import wasserstein_distance
 from torch import Tensor
 
@@ -264,16 +264,12 @@ def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
     for _ in range(pools):
         pool = points[rng.choice(len(points), 256, replace=False)]
         batches = [rng.choice(len(pool), 32, replace=False) for _ in range(candidates)]
-        whole, *parts = map(_pair_distances, (pool, *(pool[batch] for batch in batches)))
+        whole, *parts = map(pdist, (pool, *(pool[batch] for batch in batches)))
         edges = np.histogram_bin_edges(whole, 50)
         whole, *parts = (np.histogram(values, edges)[0] / len(values) for values in (whole, *parts))
         wrong = np.argmin([wasserstein_distance(whole, part) for part in parts])
         same += np.argmin(histogram_distances(pool, batches)) == wrong
     return float(same / pools)
-
-
-def _pair_distances(points: np.ndarray) -> np.ndarray:
-    return cdist(points, points)[np.triu_indices(len(points), k=1)]
 
 
 # Checkpoints
