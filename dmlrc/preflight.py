@@ -34,6 +34,8 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for method in methods:
         check_choices(method, study.protocol_of(method))
+        if not callable(method.loss):  # a name, and those of its hyperparameters: told before anything is computed
+            build_loss(method, next(_points(method))[1], 2, 2)
         if method.name in known and fingerprint.fingerprint_of(method) not in known[method.name]:
             raise UsageError(
                 f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"

@@ -33,6 +33,17 @@ def test_embeddings_of_another_size_than_the_proxies(name):
             loss(given, torch.arange(4).repeat_interleave(2))
 
 
+@pytest.mark.parametrize("size", [0, -3, 1.5, "16"])
+def test_a_model_of_no_size(size):
+    with pytest.raises(UsageError, match=r"embedding_dim is .*: give a whole number above 0, or None"):
+        models.EmbeddingModel(models.create_trunk("conv4"), size)
+
+
+def test_a_search_of_no_trials_at_a_time():
+    with pytest.raises(UsageError, match="proposals is 0"):
+        run.run(studies.get("glyphs-smoke"), proposals=0)
+
+
 @pytest.mark.parametrize("network", [torchvision.models.resnet18(), torch.nn.ReLU(), "resnet18"])
 def test_a_network_that_does_not_say_how_many_features_it_gives(network):
     with pytest.raises(UsageError, match="does not say how many features it gives"):

@@ -104,6 +104,6 @@ def _misplaced(folder: Path, classes: list[Path]) -> Iterator[Path]:
 
 def left_out(folder: Path) -> dict[str, int]:
     """Count the files of the class folders that are no images by their names, by the ending, the commonest first."""
-    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if file.is_file())
+    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if not file.is_dir())
     others = (file.suffix.lower() for file in files if file.name[0] != "." and not is_image(file))
     return dict(Counter(others).most_common())

@@ -42,19 +42,16 @@ from typing import Any, get_args, get_type_hints
 from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, QUICK, SMOKE, Budget, Protocol, Study
+from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
-RESERVED = ("published", "quick", "index", "search", "genindex")
-"""Names of editions, and of pages that every book has."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = [setting.name for setting in fields(Protocol) if setting.name not in (*KEYS, "name", "paper")]
 """The other settings of a protocol."""
 OPTIONAL = {name for name, kind in get_type_hints(Protocol).items() if NoneType in get_args(kind)}
 """The settings that may be None, for which TOML has no word: they are "none" there."""
-LONGEST = 100  # bytes of a name, to which those of experiments and files are added; most disks know 255
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
 # results/first-runs/grocery-frozen, grocery-quick/rates and glyphs-quick/rate-*; a frozen trunk's features come on top.
@@ -185,14 +182,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 def check_name(name: str, taken: set[str]) -> None:
     """Raise UsageError for what no study can be called, or not beside those of these names; see `read_studies`."""
-    if not re.fullmatch(r"\w[\w-]*", name):
-        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
-    if len(name.encode()) > LONGEST:
-        raise UsageError(f"study {name!r} names a folder too, and is longer than {LONGEST} bytes: take a shorter name")
-    if name in RESERVED:
-        raise UsageError(
-            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
-        )
+    check_study_name(name, r"\w[\w-]*", 100)
     for other in sorted(taken):
         if name == other or name.startswith(f"{other}-") or other.startswith(f"{name}-"):
             raise UsageError(f"the name {name!r} would mix with {other!r} and its experiments: choose another")
