@@ -2,7 +2,7 @@
 
 Beside the sub-folders may lie a file `split.csv`, which gives the split: the columns image, the path of an image in the
 folder, or of a sub-folder for all of its images, and part, one of `PARTS`. Of the test classes, "query" images are
-searched for among the others, and "test" images are both. A protocol takes it with split = "official".
+searched for among all others; where none is a query, each image is. A protocol takes it with split = "official".
 """
 
 import csv
