@@ -491,6 +491,12 @@ def get(name: str) -> Study:
     """
     studies = known()
     name = name if name in studies else names.current(name)
+    here = [root for root in (paths.runs(), paths.results()) if (root / str(name) / "meta.json").exists()]
+    if name not in studies and here:
+        raise UsageError(
+            f"study {name!r} is known here by its records alone, which `dmlrc study show {name}` shows: what made it, as "
+            "`dmlrc.run.run` in Python, goes on with it"
+        )
     if name not in studies:
         raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
     return studies[name]
