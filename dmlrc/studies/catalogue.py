@@ -1,5 +1,6 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -491,11 +492,11 @@ def get(name: str) -> Study:
     """
     studies = known()
     name = name if name in studies else names.current(name)
-    here = [root for root in (paths.runs(), paths.results()) if (root / str(name) / "meta.json").exists()]
-    if name not in studies and here:
+    roots = paths.runs(), paths.results()
+    if name not in studies and any(os.path.exists(root / str(name) / "meta.json") for root in roots):
         raise UsageError(
-            f"study {name!r} is known here by its records alone, which `dmlrc study show {name}` shows: what made it, as "
-            "`dmlrc.run.run` in Python, goes on with it"
+            f"study {name!r} is known here by its records alone, which `dmlrc study show {name}` shows: what made it "
+            "goes on with it, as `dmlrc.run.run` does in Python"
         )
     if name not in studies:
         raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
