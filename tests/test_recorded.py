@@ -85,7 +85,7 @@ def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(ho
         assert (code, "unknown study" in said) == (2, True), said
     for command in (("study", "run", "of-my-own"), ("power", "--study", "of-my-own", "--difference", "1")):
         code, _, said = call(*command)
-        assert (code, "is known here by its records alone" in said) == (2, True), said
+        assert (code, "is known by its records alone" in said) == (2, True), said
 
 
 def test_a_known_study_is_exported_by_its_former_name_too(call, monkeypatch):

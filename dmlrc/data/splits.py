@@ -80,7 +80,9 @@ def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Split
     if len(queries) and not np.isin(queries, gallery).any():
         raise UsageError("no query has an image of its class among gallery and test: put one of each class there")
     class_order = _ordered_classes(labels, "default", 0)
-    return _cross_validated(labels, np.concatenate([class_order[trains], class_order[~trains]]), trains.sum(), folds)
+    return _cross_validated(
+        labels, np.concatenate([class_order[trains], class_order[~trains]]), int(trains.sum()), folds
+    )
 
 
 def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:

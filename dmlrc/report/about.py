@@ -44,7 +44,7 @@ def shown_studies(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
 
 
 def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    grids = (grid for each in edition for grid in (rates.grid_of(each), find(f"{each.name}/embedder-rates")))
+    grids = (grid for main in edition for grid in (rates.grid_of(main), find(f"{main.name}/embedder-rates")))
     return list({grid.name: grid for grid in grids if grid}.values()) if chapter in GRIDS else []
 
 

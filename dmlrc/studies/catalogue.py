@@ -494,10 +494,7 @@ def get(name: str) -> Study:
     name = name if name in studies else names.current(name)
     roots = paths.runs(), paths.results()
     if name not in studies and any(os.path.exists(root / str(name) / "meta.json") for root in roots):
-        raise UsageError(
-            f"study {name!r} is known here by its records alone, which `dmlrc study show {name}` shows: what made it "
-            "goes on with it, as `dmlrc.run.run` does in Python"
-        )
+        raise UsageError(f"study {name!r} is known by its records alone: run it where it was made, such as in Python")
     if name not in studies:
         raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
     return studies[name]
