@@ -47,7 +47,7 @@ def committed(study: str) -> Path:
     While an export replaces them, and where one was killed meanwhile, the folder with what was there before.
     """
     folder = results() / study
-    return folder / BEFORE if (folder / BEFORE).is_dir() else folder
+    return folder / BEFORE if os.path.isdir(folder / BEFORE) else folder
 
 
 def measured() -> Path:
