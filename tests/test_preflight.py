@@ -171,6 +171,7 @@ def test_the_losses_of_the_library_pass(name):
         (Method("mine", "contrastive", {"margin": Float(0, 1)}), "loss 'contrastive' has no parameter 'margin'"),
         (Method("mine", "contrastive", settings={"pos_margin": "x"}), "pos_margin of loss 'contrastive' is 'x'"),
         (Method("mine", 3), "must be a name, a function, a class or a module"),
+        (Method("pretrained", "contrastive"), "that is the row of the untrained trunk"),
     ],
 )
 def test_a_loss_that_is_misspelt_is_told_before_anything_is_computed(method, says):
