@@ -119,7 +119,7 @@ def study_run(
             seconds=seconds,
             save_models=save_models,
         )
-    typer.echo(f"study {chosen.name}: {_progress(chosen)}")
+    typer.echo("study {}: {} of {} units".format(chosen.name, *dmlrc.plan.progress(chosen)))
 
 
 def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
@@ -149,6 +149,7 @@ def study_check(
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
     names = [_recorded(name).name] if name else sorted(here)
+    several = f"{len(names)} stud{'y' if len(names) == 1 else 'ies'}"
     known = dmlrc.studies.known()
     sentences = []
     for study in names:
@@ -156,8 +157,8 @@ def study_check(
     for sentence in sentences:
         typer.echo(sentence)
     if sentences:
-        raise DmlrcError(f"{len(sentences)} of the records of {len(names)} studies cannot be used; each is named above")
-    typer.echo(f"every record of {len(names)} stud{'y' if len(names) == 1 else 'ies'} is sound")
+        raise DmlrcError(f"of the records of {several}, {len(sentences)} cannot be used; each is named above")
+    typer.echo(f"every record of {several} is sound")
 
 
 @study_app.command("show")
@@ -181,6 +182,7 @@ def study_export(
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
+    from dmlrc.report import labels
     from dmlrc.studies import exports
 
     chosen = _recorded(name)
@@ -190,7 +192,7 @@ def study_export(
             f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches there"
         )
     if optuna:
-        typer.echo(f"{optuna}: {len(exports.to_journal(chosen, optuna))} searches")
+        typer.echo(f"{optuna}: {labels.plural(len(exports.to_journal(chosen, optuna)), 'search')}")
     if csv:
         typer.echo(exports.to_csv(chosen, csv))
     if not optuna and not csv:
@@ -327,9 +329,10 @@ def embed_command(
 ) -> None:
     """Embed every image in a folder: writes embeddings (N, D) and the paths (N,) of the images."""
     from dmlrc.models import saved
+    from dmlrc.report import labels
 
     count, size = saved.embed_folder(model, folder, output)
-    typer.echo(f"{output}: {count} embeddings of {size} numbers")
+    typer.echo(f"{output}: {labels.plural(count, 'embedding')} of {size} numbers")
 
 
 @app.command()
@@ -432,10 +435,6 @@ def _interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise DmlrcError("stopped; finished records are kept, and the same command goes on from here") from None
-
-
-def _progress(study: "dmlrc.protocol.Study") -> str:
-    return "{} of {} units".format(*dmlrc.plan.progress(study))
 
 
 def _print_lines(lines: Iterable[str]) -> None:

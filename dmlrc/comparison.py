@@ -18,7 +18,7 @@ from dmlrc import run as runner
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.methods import Method
 from dmlrc.plan import Plan
-from dmlrc.protocol import TABLE, Budget, Study
+from dmlrc.protocol import TABLE, Study
 from dmlrc.records import StudyRecords
 from dmlrc.studies import recorded
 
@@ -149,9 +149,9 @@ def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:
         own = records.only(own, [unit for unit in ended if id(unit) not in theirs])
     joined = records.joined(own, base) if own and base else own or base
     whole = {name: base.meta[name] for name in ("study", "budget", "repetitions")} if base else None
-    first_of = whole if whole and _is_cut(whole["budget"], study.budget) else None
+    is_cut = whole and any(getattr(study.budget, kind) < whole["budget"][kind] for kind in ("trials", "reruns"))
     cut = records.only(joined, ended)
-    return replace(cut, meta=joined.meta | study.configuration() | {"first_of": first_of})
+    return replace(cut, meta=joined.meta | study.configuration() | {"first_of": whole if is_cut else None})
 
 
 def here() -> dict[str, dict[str, Counter]]:
@@ -181,10 +181,6 @@ def remove(name: str) -> Path:
         folder.rename(removed)  # at once: a half of it would be a whole to others
         shutil.rmtree(removed)
     return folder
-
-
-def _is_cut(whole: Mapping[str, int], budget: Budget) -> bool:
-    return budget.trials < whole["trials"] or budget.reruns < whole["reruns"]
 
 
 def _units(study: Study) -> list[Mapping]:

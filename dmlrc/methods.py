@@ -81,7 +81,9 @@ class Choice:
 
     def __post_init__(self):
         given = self.values
-        if not isinstance(given, list | tuple) or not all(isinstance(value, str | Real) for value in given):
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(value, str) or _is_finite(value) for value in given
+        ):
             raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
         if len(given) < 2 or len(set(given)) < len(given):
             raise UsageError(f"a choice is between two different values or more, not {given!r}")
@@ -102,6 +104,10 @@ def _check_range(searched: Float | Int) -> None:
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
 
 
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -113,7 +119,7 @@ _FIELDS = (
     ("images_per_class", *_COUNT),
     ("kind", KINDS.__contains__, f"{KINDS[0]!r} or {KINDS[1]!r}"),
     ("year", lambda value: value is None or _is_whole(value), "a whole number, or None"),
-    ("weight_decay", lambda value: value is None or isinstance(value, Real), "a number, or None"),
+    ("weight_decay", lambda value: value is None or (_is_finite(value) and value >= 0), "a number from 0 on, or None"),
 )
 """Fields of a method: what fits in them, and what that is called."""
 
@@ -160,7 +166,7 @@ class Method:
     level_number: float | None = None
 
     def __post_init__(self):
-        if not re.fullmatch(r"(?!\.)[\w.:+@-]{1,100}(?<!\.)", self.name or ""):
+        if not isinstance(self.name, str) or not re.fullmatch(r"(?![.-])[\w.:+@-]{1,100}(?<!\.)", self.name):
             raise UsageError(
                 f"a method cannot be called {self.name!r}, since its name is that of a folder too: use letters, "
                 "digits, - and _, and give what you want printed as its label"

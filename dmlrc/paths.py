@@ -3,13 +3,14 @@
 import functools
 import os
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
 
-from dmlrc.errors import DmlrcError
+from dmlrc.errors import DmlrcError, UsageError
 
 _LIBRARY = Path(__file__).resolve().parent
 _CHECKOUT = _LIBRARY.parent
@@ -46,7 +47,7 @@ def committed(study: str) -> Path:
     While an export replaces them, and where one was killed meanwhile, the folder with what was there before.
     """
     folder = results() / study
-    return folder / BEFORE if (folder / BEFORE).is_dir() else folder
+    return folder / BEFORE if os.path.isdir(folder / BEFORE) else folder
 
 
 def measured() -> Path:
@@ -66,6 +67,31 @@ def is_own(file: str) -> bool:
     others = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
     return not installed and not any(folder in Path(file).resolve().parents for folder in others)
+
+
+def check_new(target: Path) -> None:
+    """Raise UsageError for a file that is there, or a folder that is not empty: nothing is overwritten unasked."""
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise UsageError(f"{target} is there and not empty, and nothing is overwritten: name a new one")
+
+
+@contextmanager
+def new_target(target: Path) -> Iterator[Path]:
+    """A path beside a new file or folder, for this block to write there: at its end the target is whole, or not there.
+
+    Raises UsageError as `check_new`, DmlrcError where it cannot be written.
+    """
+    check_new(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
+            yield Path(temporary, target.name)
+            os.replace(Path(temporary, target.name), target)
+    except OSError as error:
+        raise DmlrcError(f"cannot write {target} ({error.strerror or error}): make room, or name another one") from None
+
+
+FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name
 
 
 @contextmanager

@@ -212,8 +212,6 @@ def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
 
     What chooses a learning rate reads no test class, and so has none of the trunk.
     """
-    if any(method.name == PRETRAINED for method in methods):
-        raise UsageError(f"a method cannot be called {PRETRAINED!r}: that is the row of the untrained trunk")
     untrained = [] if study.kind == "rates" else [Chain(None)]
     return untrained + [Chain(method, repetition) for repetition in range(study.repetitions) for method in methods]
 

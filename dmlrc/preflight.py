@@ -14,7 +14,7 @@ from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.inputs import device, load_images, split
-from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Choice, Int, Method, Space
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
 from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, Study
@@ -33,7 +33,11 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
         if count > 1:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for method in methods:
+        if method.name == PRETRAINED:
+            raise UsageError(f"a method cannot be called {PRETRAINED!r}: that is the row of the untrained trunk")
         check_choices(method, study.protocol_of(method))
+        if not callable(method.loss):  # a name, and those of its hyperparameters: told before anything is computed
+            build_loss(method, next(_points(method))[1], 2, 2)
         if method.name in known and fingerprint.fingerprint_of(method) not in known[method.name]:
             raise UsageError(
                 f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"

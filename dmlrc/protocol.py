@@ -8,6 +8,7 @@ import functools
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from types import NoneType
@@ -307,6 +308,23 @@ QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=1
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)
 
 
+_PART = r"\w[\w.:+@-]*"
+RESERVED = ("published", "quick", "index", "search", "genindex")
+"""Names of editions, and of pages that every book has."""
+
+
+def check_study_name(name: str, pattern: str, longest: int = 200) -> None:
+    """Raise UsageError for what no study can be called. longest: bytes, of which a disk knows 255 in a row."""
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
+    if len(name.encode()) > longest:
+        raise UsageError(f"study {name!r} names a folder too, and is longer than {longest} bytes: take a shorter name")
+    if name in RESERVED:
+        raise UsageError(
+            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
+        )
+
+
 @dataclass(frozen=True)
 class Study:
     """Protocol on a data set, with methods and a budget. Its name is all that a reader needs to rerun it.
@@ -333,6 +351,7 @@ class Study:
     expected: str = ""
 
     def __post_init__(self):
+        check_study_name(self.name, rf"{_PART}(/{_PART})*")
         for name, least in (("seed", 0), ("repetitions", 1)):
             value = getattr(self, name)
             if not _fits(value, int) or value < least:

@@ -88,6 +88,8 @@ def run(
             "a study and its methods are wanted themselves, not their names: `dmlrc.studies.get` finds a study by its "
             "name, and the study's `method` one of its methods"
         )
+    if proposals < 1:
+        raise UsageError(f"proposals is {proposals}, and a search wants one trial at a time, or more: give 1")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
     if methods is None and plan.is_published_as_today(study) and not save_models:

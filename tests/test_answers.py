@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,17 @@ def test_embeddings_of_another_size_than_the_proxies(name):
             UsageError, match=r"embeddings of 8 numbers, and these have 16: make it with embedding_dim=16"
         ):
             loss(given, torch.arange(4).repeat_interleave(2))
+
+
+@pytest.mark.parametrize("size", [0, -3, 1.5, "16"])
+def test_a_model_of_no_size(size):
+    with pytest.raises(UsageError, match=r"embedding_dim is .*: give a whole number above 0, or None"):
+        models.EmbeddingModel(models.create_trunk("conv4"), size)
+
+
+def test_a_search_of_no_trials_at_a_time():
+    with pytest.raises(UsageError, match="proposals is 0"):
+        run.run(studies.get("glyphs-smoke"), proposals=0)
 
 
 @pytest.mark.parametrize("network", [torchvision.models.resnet18(), torch.nn.ReLU(), "resnet18"])
@@ -158,15 +170,45 @@ def test_relative_folders_are_the_same_for_the_chapters(home, monkeypatch):
     assert build._absolute()["DMLRC_RUNS"] == os.path.join(home, "mine")
 
 
+def test_a_notebook_refuses_a_folder_that_is_named_from_elsewhere(home, monkeypatch):
+    """Papermill starts it in a folder of its own."""
+    monkeypatch.setattr(parameters, "get_ipython", lambda: SimpleNamespace(user_ns={"In": []}))
+    for variable in paths.FOLDERS:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "mine")
+            with pytest.raises(UsageError, match=f"{variable} is 'mine', which is another folder here"):
+                parameters.check_parameters()
+        parameters.check_parameters()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "default", "wanted"),
-    [("counts", 10, "10,30", "10"), ("epochs", 3, 5, 3), ("train", True, False, True)],
+    [
+        ("counts", 10, "10,30", "10"),
+        ("counts", "3, 12", "10,30", "3, 12"),
+        ("names", "a,b", "c,d", "a,b"),
+        ("epochs", 3, 5, 3),
+        ("train", True, False, True),
+    ],
 )
 def test_a_parameter_of_papermill_is_of_the_kind_that_the_notebook_takes(name, value, default, wanted):
     assert parameters._as_wanted(name, value, default) == wanted
 
 
-@pytest.mark.parametrize(("value", "default"), [("abc", 5), (0, 5), (2.5, 5), (True, 5), (3, False)])
+@pytest.mark.parametrize(
+    ("value", "default"),
+    [
+        ("abc", 5),
+        ("a,b", "10,30"),
+        ("10,,30", "10,30"),
+        (0, "10,30"),
+        ("", "10"),
+        (0, 5),
+        (2.5, 5),
+        (True, 5),
+        (3, False),
+    ],
+)
 def test_a_parameter_of_another_kind_is_refused(value, default):
     with pytest.raises(UsageError, match="parameter 'x' is"):
         parameters._as_wanted("x", value, default)

@@ -232,5 +232,5 @@ def test_a_folder_that_holds_something_is_left_alone(home):
     (home / "full" / "mine").touch()
     result = CliRunner().invoke(cli.app, ["bench", "export", str(home / "full")])
     assert isinstance(result.exception, UsageError)
-    assert "is not empty" in str(result.exception)
+    assert "is there and not empty" in str(result.exception)
     assert records.find(NAME) is None

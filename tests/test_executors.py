@@ -15,7 +15,7 @@ from dmlrc.errors import UsageError
 @pytest.mark.parametrize("workers", [0, 2.0, True, None, 100_000])
 def test_absurd_numbers_of_workers(workers, monkeypatch):
     monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
-    with pytest.raises(UsageError, match=r"workers cannot run on the 2 cores .* from 1 to 16"):
+    with pytest.raises(UsageError, match=r"workers cannot run here .cores: 2.: .* from 1 to 16"):
         executors.pool(workers)
 
 

@@ -1,5 +1,6 @@
 """Records in the hands of other tools: Optuna's journal, CSV."""
 
+import errno
 import io
 import json
 import shutil
@@ -139,11 +140,9 @@ def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
     path = home / "journal.log"
     call("--optuna", path)
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="exists: name a new file"):
+    with pytest.raises(UsageError, match="nothing is overwritten: name a new one"):
         exports.to_journal(SMOKE, path)
     assert path.read_bytes() == before
-    with pytest.raises(UsageError, match="in a folder that does not exist: name"):
-        exports.to_journal(SMOKE, home / "nowhere" / "journal.log")
     with pytest.raises(MissingDataError, match="no search to export"):
         exports.to_journal(SMOKE, home / "other.log", methods=[])
     assert not (home / "other.log").exists()
@@ -171,7 +170,31 @@ def test_csv_holds_every_frame(units, home, committed):
 def test_a_folder_that_cannot_be_made_is_named(units, home):
     (home / "file").write_text("")
     result = CliRunner().invoke(cli.app, ["study", "export", "glyphs-smoke", "--csv", str(home / "file" / "tables")])
-    assert "cannot write into" in str(result.exception)
+    assert "cannot write" in str(result.exception)
+
+
+def until_the_disk_is_full(call):
+    """A function that works twice."""
+    left = iter((1, 2))
+
+    def called(*arguments, **named):
+        if not next(left, None):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return call(*arguments, **named)
+
+    return called
+
+
+@pytest.mark.parametrize(
+    ("option", "owner", "name"), [("--csv", pd.DataFrame, "to_csv"), ("--optuna", exports.search, "write_journal")]
+)
+def test_a_full_disk_leaves_no_half_of_an_export(option, owner, name, units, home, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, until_the_disk_is_full(getattr(owner, name)))
+        result = CliRunner().invoke(cli.app, ["study", "export", "glyphs-smoke", option, str(home / "wanted")])
+    assert "No space left on device): make room" in str(result.exception)
+    assert [path.name for path in home.iterdir()] == ["runs"]
+    assert call(option, home / "wanted").startswith(str(home / "wanted"))
 
 
 def test_without_options_the_records_go_where_they_are_committed(units, home):

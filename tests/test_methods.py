@@ -89,7 +89,7 @@ def test_what_is_no_point_of_a_space(params, says):
     assert misfit is None if says is None else re.match(says, misfit)
 
 
-@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 101, "end.", None])
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 101, "end.", "-x", 3, None])
 def test_a_name_that_cannot_be_a_folder_is_refused(name):
     with pytest.raises(UsageError, match="a method cannot be called"):
         Method(name, "triplet")
@@ -117,7 +117,11 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
             lambda: Method("mine", "triplet", year="2020"),
             "year of method 'mine' is '2020': give a whole number, or None",
         ),
-        (lambda: Method("mine", "triplet", weight_decay="x"), "give a number, or None"),
+        (lambda: Method("mine", "triplet", weight_decay="x"), "give a number from 0 on, or None"),
+        (lambda: Method("mine", "triplet", weight_decay=-1), "is -1: give a number from 0 on, or None"),
+        (lambda: Method("mine", "triplet", weight_decay=float("nan")), "is nan: give a number from 0 on"),
+        (lambda: Choice((1.0, float("nan"))), "a choice is among words and numbers"),
+        (lambda: Choice((1.0, float("inf"))), "a choice is among words and numbers"),
     ],
 )
 def test_a_space_that_holds_nothing_is_refused(make, says):

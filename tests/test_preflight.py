@@ -162,3 +162,18 @@ def test_the_losses_of_the_library_pass(name):
     method = Method("mine", name, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)})
     assert preflight.check_method(method, STUDY) == []
     assert name in losses.REGISTRY
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (Method("mine", "contrastiv"), "unknown loss 'contrastiv': did you mean 'contrastive'"),
+        (Method("mine", "contrastive", {"margin": Float(0, 1)}), "loss 'contrastive' has no parameter 'margin'"),
+        (Method("mine", "contrastive", settings={"pos_margin": "x"}), "pos_margin of loss 'contrastive' is 'x'"),
+        (Method("mine", 3), "must be a name, a function, a class or a module"),
+        (Method("pretrained", "contrastive"), "that is the row of the untrained trunk"),
+    ],
+)
+def test_a_loss_that_is_misspelt_is_told_before_anything_is_computed(method, says):
+    with pytest.raises(UsageError, match=says):
+        preflight.check_names(SMOKE, [method])

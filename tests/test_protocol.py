@@ -114,6 +114,13 @@ def test_what_may_be_left_out_may_be():
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
+        ({"name": "../x"}, "study '../x' names a folder too"),
+        *(
+            ({"name": name}, "names a folder too")
+            for name in ("", "-zz", ".hidden", "/abs", "a/../b", "a,b", "x\ny", None)
+        ),
+        ({"name": "x" * 201}, "is longer than 200 bytes"),
+        ({"name": "published"}, "a study cannot be called 'published'"),
         ({"seed": -1}, "seed of study mine is -1: it is a whole number, 0 or more"),
         ({"repetitions": 1.5}, "repetitions of study mine is 1.5: it is a whole number, 1 or more"),
         ({"class_order": "alphabet"}, "unknown class_order 'alphabet': known are default, random"),

@@ -80,7 +80,12 @@ def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(ho
     assert "of-my-own" not in call("study", "list")[1]
     code, _, said = call("study", "show", "of-my-own")
     assert (code, "is damaged" in said) == (1, True)
-    assert call("study", "show", "of-nobody")[0] == 2
+    for name in ("of-nobody", "x" * 300):  # which no folder can be called
+        code, _, said = call("study", "show", name)
+        assert (code, "unknown study" in said) == (2, True), said
+    for command in (("study", "run", "of-my-own"), ("power", "--study", "of-my-own", "--difference", "1")):
+        code, _, said = call(*command)
+        assert (code, "is known by its records alone" in said) == (2, True), said
 
 
 def test_a_known_study_is_exported_by_its_former_name_too(call, monkeypatch):

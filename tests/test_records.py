@@ -466,6 +466,7 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     told = capsys.readouterr()
     assert ended.value.code == 1
     assert "scores.parquet is not what was exported" in told.out
+    assert "of the records of 1 study, 1 cannot be used" in told.err
     assert "Traceback" not in told.err
 
 

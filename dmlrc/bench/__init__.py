@@ -38,13 +38,16 @@ def studies() -> list[str]:
 
 
 def methods(study: str) -> list[str]:
-    """List the methods of a study that have something to search.
+    """List the methods of a study that have something to search, and a trial that came to its end if it is recorded.
 
     Parameters
     ----------
     study : one of `studies()`
     """
-    return [method.name for method in catalogue.get(study).methods if method.space]
+    recorded = records.find(study)
+    ended = recorded and set(recorded.trials["method"][recorded.trials["state"] == "complete"])
+    searched = [method.name for method in catalogue.get(study).methods if method.space]
+    return [name for name in searched if ended is None or name in ended]
 
 
 def search_space(study: str, method: str) -> Space:

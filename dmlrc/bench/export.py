@@ -13,8 +13,7 @@ from string import Template
 import numpy as np
 import pandas as pd
 
-from dmlrc import bench, records
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc import bench, paths, records
 from dmlrc.methods import Int
 from dmlrc.records import provenance
 
@@ -72,20 +71,17 @@ def export_bench(folder: Path) -> Path:
 
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
     """
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"folder {folder} is not empty, and nothing is overwritten: name a new one")
+    paths.check_new(folder)
     problems = [(study, method) for study in bench.studies() for method in bench.methods(study)]
     tables = _tables(problems)
-    try:
-        (folder / "hpo-b").mkdir(parents=True, exist_ok=True)
+    with paths.new_target(folder) as new:
+        (new / "hpo-b").mkdir(parents=True)
         for name, content in _hpo_b(problems).items():
-            (folder / "hpo-b" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+            (new / "hpo-b" / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
         for name, table in tables.items():
-            table.to_parquet(folder / f"{name}.parquet", index=False)
-        (folder / "README.md").write_text(_card(tables, problems), encoding="utf-8")
-        (folder / "croissant.json").write_text(json.dumps(_croissant(folder), indent=1), encoding="utf-8")
-    except OSError as error:
-        raise DmlrcError(f"cannot write into {folder} ({error.strerror}): name another folder") from None
+            table.to_parquet(new / f"{name}.parquet", index=False)
+        (new / "README.md").write_text(_card(tables, problems), encoding="utf-8")
+        (new / "croissant.json").write_text(json.dumps(_croissant(new), indent=1), encoding="utf-8")
     return folder
 
 

@@ -104,8 +104,7 @@ def locate(name: str, root: Path) -> Path:
             f"{way_to_get(name, root)}"
         )
     folder = cache.cached_folder(
-        f"{name}-{cache.fingerprint(files, 'unpacked')}",
-        lambda target: _unpack_all(name, source, target, files),
+        f"{name}-{cache.fingerprint(files, 'unpacked')}", lambda target: _unpack_all(name, source, target, files)
     )
     home = home_in(folder, source.markers)
     if home is None:

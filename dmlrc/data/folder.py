@@ -2,7 +2,7 @@
 
 Beside the sub-folders may lie a file `split.csv`, which gives the split: the columns image, the path of an image in the
 folder, or of a sub-folder for all of its images, and part, one of `PARTS`. Of the test classes, "query" images are
-searched for among the others, and "test" images are both. A protocol takes it with split = "official".
+searched for among all others; where none is a query, each image is. A protocol takes it with split = "official".
 """
 
 import csv
@@ -104,6 +104,6 @@ def _misplaced(folder: Path, classes: list[Path]) -> Iterator[Path]:
 
 def left_out(folder: Path) -> dict[str, int]:
     """Count the files of the class folders that are no images by their names, by the ending, the commonest first."""
-    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if file.is_file())
+    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if not file.is_dir())
     others = (file.suffix.lower() for file in files if file.name[0] != "." and not is_image(file))
     return dict(Counter(others).most_common())

@@ -174,10 +174,7 @@ SOURCES = {
         markers=("Eval/list_eval_partition.txt",),
         images=52_712,
         classes=7_982,
-        archives=(
-            Archive("img.zip", md5=None, into="Img"),
-            Archive("list_eval_partition.txt", md5=None, into="Eval"),
-        ),
+        archives=(Archive("img.zip", md5=None, into="Img"), Archive("list_eval_partition.txt", md5=None, into="Eval")),
         origin=(
             "mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html gives them after a licence agreement, "
             "through Google Drive"

@@ -68,13 +68,21 @@ def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Split
     partition: (N,) str, `ImageSet.partition`; the classes with images in "train" are for cross-validation, in folds
     like those of `halves`, all others for testing. SOP: 11318 / 11316 classes, where `halves` gives 11317 / 11317 and
     so tests one official training class. In-Shop: 3997 / 3985; the test images are queries or gallery by the partition.
-    Raises UsageError where a class is both in "train" and elsewhere (Grocery Store, whose parts share all classes).
+    Raises UsageError where a class is both in "train" and elsewhere (Grocery Store, whose parts share all classes),
+    where none is elsewhere, and where nothing that is searched for can be found.
     """
     trains = np.isin(np.arange(labels.max() + 1), labels[partition == "train"])  # (C,)
     if np.any(trains[labels] & (partition != "train")):
         raise UsageError("this data set's own parts share classes: use halves, which separates whole classes")
+    if trains.all():
+        raise UsageError("all classes are in the part train: put some into test, or into query and gallery")
+    queries, gallery = labels[partition == "query"], labels[(partition != "query") & (partition != "train")]
+    if len(queries) and not np.isin(queries, gallery).any():
+        raise UsageError("no query has an image of its class among gallery and test: put one of each class there")
     class_order = _ordered_classes(labels, "default", 0)
-    return _cross_validated(labels, np.concatenate([class_order[trains], class_order[~trains]]), trains.sum(), folds)
+    return _cross_validated(
+        labels, np.concatenate([class_order[trains], class_order[~trains]]), int(trains.sum()), folds
+    )
 
 
 def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:
@@ -112,7 +120,7 @@ def _cross_validated(labels: np.ndarray, class_order: np.ndarray, n: int, folds:
     if width < 2:
         raise UsageError(
             f"{n} of {len(class_order)} classes are too few for {folds} folds: each needs 2 classes to validate on, "
-            f"so take at most {n // 2} folds or more classes"
+            f"so take {f'at most {n // 2} folds or ' * (n > 3)}more classes"
         )
     starts = [-(-i * n // folds) for i in range(folds)]  # ceil(i n / folds)
     return _splits(labels, class_order, n, [slice(start, start + width) for start in starts])

@@ -29,9 +29,7 @@ def check_workers(workers: int) -> int:
     cores = os.cpu_count() or 1
     most = max(_SOME, 4 * cores)
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most:
-        raise UsageError(
-            f"{workers!r} workers cannot run on the {cores} cores of this machine: give a whole number from 1 to {most}"
-        )
+        raise UsageError(f"{workers!r} workers cannot run here (cores: {cores}): give a whole number from 1 to {most}")
     return workers
 
 

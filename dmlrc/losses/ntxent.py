@@ -2,14 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import (
-    check_batch,
-    cosine_similarities,
-    masked_logsumexp,
-    mean_over,
-    pair_masks,
-    softplus,
-)
+from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsumexp, mean_over, pair_masks, softplus
 
 
 class NTXent(nn.Module):

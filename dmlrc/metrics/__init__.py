@@ -22,11 +22,7 @@ _WHOLE_SET = {
         embeddings, labels
     ),
 }
-_NAMES = (
-    *retrieval.NAMES,
-    *(name for names in _WHOLE_SET for name in names),
-    "num_excluded_queries",
-)
+_NAMES = (*retrieval.NAMES, *(name for names in _WHOLE_SET for name in names), "num_excluded_queries")
 
 
 def names() -> tuple[str, ...]:

@@ -39,6 +39,8 @@ class EmbeddingModel(nn.Module):
                 f"{type(trunk).__name__} does not say how many features it gives: `dmlrc.models.create_trunk` makes "
                 "networks that do, by their names, or remove its classifier and set its attribute out_features"
             )
+        if embedding_dim is not None and (not isinstance(embedding_dim, int) or embedding_dim < 1):
+            raise UsageError(f"embedding_dim is {embedding_dim!r}: give a whole number above 0, or None for no layer")
         self.trunk = trunk
         self.embedding_dim = features if embedding_dim is None else embedding_dim
         self.normalize = normalize

@@ -24,11 +24,7 @@ class TimmTrunk(Trunk):
     channels_last = True  # MobileNetV2 at 112 px, whole or from its fifth stage on: 0.7 to 0.9 of the time a step
 
     def __init__(
-        self,
-        name: str,
-        network: nn.Module,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
+        self, name: str, network: nn.Module, mean: Sequence[float] | None = None, std: Sequence[float] | None = None
     ):
         made_for = network.pretrained_cfg
         size = tuple(made_for["input_size"][1:])

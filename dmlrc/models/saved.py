@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from dmlrc import paths
 from dmlrc.data import augment
 from dmlrc.data.decoding import Form, decode, stored
 from dmlrc.data.listing import is_image
@@ -167,14 +168,14 @@ def load(path: str | Path) -> RetrievalModel:
 def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
     """Write "embeddings" (N, D) float32 and "paths" (N,) of all images in a folder, and return N and D.
 
-    Raises MissingDataError for a folder without images, DmlrcError where one cannot be read or the file not be written.
+    Raises MissingDataError for a folder without images, UsageError for an output that is there, DmlrcError where an
+    image cannot be read or the file not be written.
     """
     images = sorted(path for path in folder.rglob("*") if is_image(path))
     if not images:
         raise MissingDataError(f"there are no images in {folder}: name a folder of photographs")
+    paths.check_new(output)
     embeddings = load(model).embed(images)
-    try:
-        np.savez(output, embeddings=embeddings, paths=np.array([str(path) for path in images]))
-    except OSError as error:
-        raise DmlrcError(f"cannot write {output} ({error.strerror}): name another file with --output") from None
+    with paths.new_target(output) as new, new.open("wb") as stream:  # as it is named: NumPy would add .npz
+        np.savez(stream, embeddings=embeddings, paths=np.array([str(path) for path in images]))
     return embeddings.shape

@@ -74,13 +74,7 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {
     "resnet50": partial(TorchvisionTrunk, "resnet50", 2048, 224, **IMAGENET),
     "inception_v3": partial(TorchvisionTrunk, "inception_v3", 2048, 299, **TENSORFLOW),
     "inception_v3_mixed7a": partial(
-        TorchvisionTrunk,
-        "inception_v3_mixed7a",
-        1280,
-        299,
-        network="inception_v3",
-        last="Mixed_7a",
-        **TENSORFLOW,
+        TorchvisionTrunk, "inception_v3_mixed7a", 1280, 299, network="inception_v3", last="Mixed_7a", **TENSORFLOW
     ),
     "bn_inception": BNInception,
 }

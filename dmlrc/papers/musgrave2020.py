@@ -170,13 +170,7 @@ LAST_BLOCK = replace(
 EMBEDDER_ALONE = replace(LAST_BLOCK, name="musgrave2020-embedder-alone", frozen_trunk=True, train_from=None)
 # Depths of training on one trunk and the same images, each image and its mirror image: what lies below the first layer
 # that trains is computed once. 1,000 steps; rates are those of grids on validation classes.
-MOBILENETV2 = replace(
-    LAST_BLOCK,
-    trunk="timm:mobilenetv2_100",
-    weights="package",
-    eval_every=2,
-    max_epochs=10,
-)
+MOBILENETV2 = replace(LAST_BLOCK, trunk="timm:mobilenetv2_100", weights="package", eval_every=2, max_epochs=10)
 DEPTHS = {
     "embedder": {"frozen_trunk": True, "train_from": None},
     "last-block": {"train_from": "blocks.6"},
@@ -196,11 +190,6 @@ SCRATCH = replace(
     per_class=True,
 )
 # A trunk of today, at the size that its ImageNet weights are for.
-LITE0 = {
-    "trunk": "timm:tf_efficientnet_lite0",
-    "weights": "package",
-    "image_size": 224,
-    "crop_size": 224,
-}
+LITE0 = {"trunk": "timm:tf_efficientnet_lite0", "weights": "package", "image_size": 224, "crop_size": 224}
 # Few steps, and a rate for them: the best of five on validation classes, results/grocery-quick/rates.
 SHORT = {"lr": 3e-5, "eval_every": 1}

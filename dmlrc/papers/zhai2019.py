@@ -120,10 +120,7 @@ def zhai_sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence
 def layer_norm(methods: tuple[Method, ...]) -> tuple[Level, ...]:
     """Fig. 3. Its accuracy over the epochs is that of validation classes here; the paper's is of its test classes."""
     watched = {"embedding_dim": 512, "split": "ratio_4_1_5", "folds": 1}
-    return (
-        Level("layer-norm", methods, watched),
-        Level("no-layer-norm", methods, {**watched, "layer_norm": False}),
-    )
+    return (Level("layer-norm", methods, watched), Level("no-layer-norm", methods, {**watched, "layer_norm": False}))
 
 
 def sample_level(samples: tuple[int, int] | None) -> Level:

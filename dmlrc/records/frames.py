@@ -108,11 +108,8 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
                 for setting, named in unit.get(frame, {}).items()
                 for name, value in named.items()
             ]
-    return StudyRecords(**{name: _frame(rows[name], name) for name in FRAMES}, meta=meta)
-
-
-def _frame(rows: list[dict], name: str) -> pd.DataFrame:
-    return typed(pd.DataFrame(rows, columns=COLUMNS[name]), name)
+    frames = {name: pd.DataFrame(rows[name], columns=COLUMNS[name]) for name in FRAMES}
+    return StudyRecords(**{name: typed(frame, name) for name, frame in frames.items()}, meta=meta)
 
 
 def typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 from dmlrc import papers, studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.protocol import Study
-from dmlrc.records import StudyRecords, provenance
+from dmlrc.records import StudyRecords, find, provenance
 from dmlrc.report import labels, rates, titles
 from dmlrc.studies import experiments
 
@@ -44,7 +44,7 @@ def shown_studies(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
 
 
 def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    grids = (grid for records in edition for grid in (rates.grid_of(records), rates.embedder_grid_of(records)))
+    grids = (grid for main in edition for grid in (rates.grid_of(main), find(f"{main.name}/embedder-rates")))
     return list({grid.name: grid for grid in grids if grid}.values()) if chapter in GRIDS else []
 
 

@@ -174,8 +174,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
 
 def _absolute() -> dict[str, str]:
     """The folders that the environment names, as paths that do not depend on where one is."""
-    names = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")
-    return {name: str(Path(folder).expanduser().absolute()) for name in names if (folder := os.environ.get(name))}
+    return {name: str(Path(named).expanduser().absolute()) for name in paths.FOLDERS if (named := os.environ.get(name))}
 
 
 def pages() -> Path:

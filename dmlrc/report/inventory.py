@@ -33,7 +33,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "core hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
         "core hours of reruns": f"{reruns / 3600:.2f}",
         "device": about.environments(records, "device"),
-        "processor": f"{about.environments(records, 'processor')}, {where['cores']} cores",
+        "processor": f"{about.environments(records, 'processor')}, {labels.plural(where['cores'], 'core')}",
         "system": where["system"],
         "Python": where["python"],
         **about.packages(records),
@@ -65,8 +65,8 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
     apart = experiments.around()
     rows = {}
     for study in (study for study in studies if study.kind != "rates" and study.name not in apart):
-        budget = f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns"
-        budget += f", {study.repetitions} times" if study.repetitions > 1 else ""
+        amount = labels.plural(study.budget.trials, "trial"), labels.plural(study.budget.reruns, "rerun")
+        budget = f"{study.budget.name}: {', '.join(amount)}" + f", {study.repetitions} times" * (study.repetitions > 1)
         data = labels.dataset_label(study.dataset)
         rows[study.name] = data, study.protocol.name, budget, study.expected, study.name
     columns = ["data set", "protocol", "budget", "expected", "name"]

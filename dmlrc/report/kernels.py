@@ -16,12 +16,7 @@ from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
     *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
-    *(
-        "dmlrc.report.kernels",
-        "dmlrc.report.publish",
-        "dmlrc.report.roth2020.figures",
-        "dmlrc.report.findings.page",
-    ),
+    *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
     "dmlrc.report.significance.figures",
     "dmlrc.report.committed",
 ]
@@ -42,7 +37,7 @@ class ForkedKernelManager(AsyncKernelManager):
 
 class _Forked(LocalProvisioner):
     async def launch_kernel(self, cmd, cwd=None, env=None, **kwargs):
-        if len(tempfile.gettempdir()) > _LONGEST:
+        if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
             tempfile.tempdir = "/tmp"
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)

@@ -400,7 +400,7 @@ def count_of_runs(records: StudyRecords) -> str:
     trials, reruns = (records.meta["budget"][what] for what in ("trials", "reruns"))
     searches = records.meta.get("repetitions", 1)
     if searches > 1 and reruns:
-        return f"n = {searches * reruns} reruns ({searches} searches, {reruns} reruns each)"
+        return f"n = {searches * reruns} reruns ({searches} searches, {plural(reruns, 'rerun')} each)"
     return f"n = {plural(reruns, 'rerun') if reruns else plural(trials, 'trial')}"
 
 
@@ -461,10 +461,10 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
 
 def plural(number: int, noun: str) -> str:
     """
-    >>> plural(1, "claim"), plural(3, "claim")
-    ('1 claim', '3 claims')
+    >>> plural(1, "claim"), plural(3, "search")
+    ('1 claim', '3 searches')
     """
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}{('es' if noun.endswith('ch') else 's') * (number != 1)}"
 
 
 def rank_range(low: float, high: float, between: str = " to ") -> str:

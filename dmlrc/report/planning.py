@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc import records, studies
+from dmlrc import paths, records, studies
 from dmlrc.errors import UsageError
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, console, style, svg, tables
+from dmlrc.report import charts, console, labels, style, svg, tables
 from dmlrc.report.power import ALL, BEST, MOST, PAIR, POWER, TESTS, Design
 from dmlrc.report.significance import measures
 from dmlrc.report.significance.measures import Comparison
@@ -92,7 +92,7 @@ def planning_lines(design: Design, difference: float, cost: tuple[float, float] 
         *console.columns([("test", *heads), *cells]),
         "",
         f"all pairs: {math.comb(design.methods, 2)}, the first and hardest step of Holm's correction",
-        f"Told with {design.searches} searches of {design.reruns} reruns, by the same tests: "
+        f"Told with searches: {design.searches}, reruns of each: {design.reruns}, by the same tests: "
         + "; ".join(f"{test} {design.least(test):.2g} points" for test in TESTS),
     ]
 
@@ -116,7 +116,7 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
         least = [replace(design, searches=count).least(test) for count in SEARCHES]
         [drawn] = axis.plot(SEARCHES, least, color=colour, marker=marker, markersize=4, label=label)
         tips = zip(SEARCHES, least, strict=True)
-        svg.tips(drawn, "; ".join(f"{count} searches: {points:.2f}" for count, points in tips))
+        svg.tips(drawn, "; ".join(f"{labels.plural(count, 'search')}: {points:.2f}" for count, points in tips))
     if difference:
         axis.axhline(difference, color="black", linewidth=0.8, linestyle="--")
     axis.set(xscale="log", yscale="log", xticks=SEARCHES, xticklabels=SEARCHES)
@@ -134,7 +134,8 @@ def save_curve(design: Design, difference: float, file: Path) -> None:
     kinds = figure.canvas.get_supported_filetypes()
     if file.suffix.lstrip(".") not in kinds:
         raise UsageError(f"--plot {file}: no picture has such a name; end it on .png, .svg or .pdf")
-    figure.savefig(file)
+    with paths.new_target(file) as new:
+        figure.savefig(new)
 
 
 # The chapter

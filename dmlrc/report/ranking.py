@@ -143,7 +143,8 @@ def _validation(records: StudyRecords) -> list[str]:
     best = records.trials.groupby("method", sort=False)["value"].max().sort_values(ascending=False)
     if best.empty:
         return ["No trial is finished yet."]
-    rows = [("method", "MAP@R"), *((name, labels.percent(value)) for name, value in best.items())]
+    cells = best.map(labels.percent).where(best.notna(), pd.Series(tables.fallen(records)))
+    rows = [("method", "MAP@R"), *cells.items()]
     return [
         *console.columns(rows),
         "",

@@ -31,11 +31,6 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
     return None
 
 
-def embedder_grid_of(study: StudyRecords) -> StudyRecords | None:
-    """The grid of the embedder's own rate beside a study's trunk; None where none was run."""
-    return records.find(f"{study.name}/embedder-rates")
-
-
 def recorded_grids(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
     """The grids of an edition's studies that are recorded with two rates and methods at least, by the study's title."""
     grids = {titles.title(study.name): grid_of(study) for study in edition}

@@ -92,7 +92,8 @@ def experiments(main: Study) -> Iterator[Study]:
         if main.name in FIRST_RUNS:
             first = (_as_first_run(method, study.protocol.paper) for method in study.methods)
             study = replace(study, methods=tuple(first))
-        rows = tuple(method for method in study.methods if not (main.dataset in FEATURES and _other_input(method)))
+        others = [method for method in study.methods if not method.changes.keys().isdisjoint(TrunkInput._fields)]
+        rows = tuple(method for method in study.methods if not (main.dataset in FEATURES and method in others))
         if rows == study.methods or len({method.level for method in rows}) > 1:
             yield replace(study, methods=rows)
 
@@ -108,10 +109,6 @@ def _as_first_run(method: Method, paper: str) -> Method:
     return replace(
         method, settings=settings | _FIRST_RATES.get((paper, method.row or method.name), {}), changes=changes
     )
-
-
-def _other_input(method: Method) -> bool:
-    return not method.changes.keys().isdisjoint(TrunkInput._fields)
 
 
 def _experiments(main: Study) -> Iterator[Study]:

@@ -1,5 +1,6 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -438,10 +439,7 @@ _TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgr
 
 def own_studies(more: str = "") -> dict[str, Study]:
     """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
-    file = paths.home() / "studies.toml"
-    if not more:
-        return own.read_studies(file, _TABLES, _TAKEN)
-    return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, _TAKEN)
+    return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN, more)
 
 
 _TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
@@ -458,15 +456,14 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
     The other one may be a table of this package or a reader's own.
     Raises UsageError as `own.read_studies` does, and where there is another study of this name.
     """
+    mine = own_studies()  # first: it refuses a file that holds anything else
     base = own.study_entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
-    entry = own.entry(name, {**base, **settings})
-    there = own_studies().get(name)
-    if there is None:
+    if name not in mine:
         check_new_name(name)
-        return own_studies(more=entry)[name], entry
-    if own.parse(entry, paths.home() / "studies.toml", _TABLES, _TAKEN)[name] != there:
+    study = own.as_study(name, {**base, **settings}, _TABLES, _TAKEN)
+    if mine.get(name, study) != study:
         raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")
-    return there, ""
+    return study, "" if name in mine else own.entry(name, {**base, **settings})
 
 
 def known() -> dict[str, Study]:
@@ -495,6 +492,9 @@ def get(name: str) -> Study:
     """
     studies = known()
     name = name if name in studies else names.current(name)
+    roots = paths.runs(), paths.results()
+    if name not in studies and any(os.path.exists(root / str(name) / "meta.json") for root in roots):
+        raise UsageError(f"study {name!r} is known by its records alone: run it where it was made, such as in Python")
     if name not in studies:
         raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")
     return studies[name]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc.methods import Level, Method, rows
+from dmlrc.methods import Level, rows
 from dmlrc.protocol import Study
 
 FILE = Path(__file__).with_name("early_winners.csv")
@@ -42,9 +42,7 @@ def _levels(study: Study) -> Iterator[Level]:
     with FILE.open(encoding="utf-8", newline="") as lines:
         settings = [row for row in csv.DictReader(lines) if row["study"] == study.name]
     for (repetition, trials), group in itertools.groupby(settings, operator.itemgetter("repetition", "trials")):
-        methods = tuple(_at(study, row) for row in group)
+        methods = tuple(
+            replace(study.method(row["method"]), space={}, settings=json.loads(row["settings"])) for row in group
+        )
         yield Level(level(int(repetition), int(trials)), methods, number=float(trials))
-
-
-def _at(study: Study, row: dict[str, str]) -> Method:
-    return replace(study.method(row["method"]), space={}, settings=json.loads(row["settings"]))

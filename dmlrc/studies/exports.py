@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dmlrc import plan, records, search
-from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc import paths, plan, records, search
+from dmlrc.errors import MissingDataError
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
 from dmlrc.studies import recorded
@@ -25,32 +25,30 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     Where a record does not say when it was finished, its trial begins as the one before it ends, the first one as the
     study does; the attribute "dates" says so.
 
-    Raises UsageError if the file exists or its folder does not, MissingDataError if there is no trial.
+    Raises UsageError if the file exists, MissingDataError if there is no trial, DmlrcError if it cannot be written.
     """
-    if path.exists() or not path.parent.is_dir():
-        problem = "exists" if path.exists() else "is in a folder that does not exist"
-        raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
     kept, written = records.load(study.name), []
-    for repetition, method in product(range(study.repetitions), study.methods if methods is None else methods):
-        of_search = (kept.trials["method"] == method.name) & (kept.trials["repetition"] == repetition)
-        trials = kept.trials[of_search].sort_values("trial").to_dict("records")
-        if not trials:
-            continue
-        dated = all(isinstance(trial["finished"], str) for trial in trials)
-        name = f"{study.name}/{method.name}/{repetition}"
-        attributes = {
-            "study": study.name,
-            "dataset": study.dataset,
-            "method": method.name,
-            "repetition": repetition,
-            "seed": plan.repetition_seed(study.seed, repetition),
-            "commit": kept.meta["commit"],
-            "dates": "recorded" if dated else "durations are recorded, dates are not",
-        }
-        search.write_journal(path, name, method, list(_timed(trials, kept, dated)), attributes)
-        written.append(name)
-    if not written:
-        raise MissingDataError(f"study {study.name!r} has no trials: it has no search to export")
+    with paths.new_target(path) as new:
+        for repetition, method in product(range(study.repetitions), study.methods if methods is None else methods):
+            of_search = (kept.trials["method"] == method.name) & (kept.trials["repetition"] == repetition)
+            trials = kept.trials[of_search].sort_values("trial").to_dict("records")
+            if not trials:
+                continue
+            dated = all(isinstance(trial["finished"], str) for trial in trials)
+            name = f"{study.name}/{method.name}/{repetition}"
+            attributes = {
+                "study": study.name,
+                "dataset": study.dataset,
+                "method": method.name,
+                "repetition": repetition,
+                "seed": plan.repetition_seed(study.seed, repetition),
+                "commit": kept.meta["commit"],
+                "dates": "recorded" if dated else "durations are recorded, dates are not",
+            }
+            search.write_journal(new, name, method, list(_timed(trials, kept, dated)), attributes)
+            written.append(name)
+        if not written:
+            raise MissingDataError(f"study {study.name!r} has no trials: it has no search to export")
     return written
 
 
@@ -91,15 +89,11 @@ def to_csv(study: Study, folder: Path) -> Path:
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
     """
     kept = records.load(study.name)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"folder {folder} is not empty, and nothing is overwritten: name a new one")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "meta.json").write_text(json.dumps(kept.meta, indent=1))
+    with paths.new_target(folder) as new:
+        new.mkdir()
+        (new / "meta.json").write_text(json.dumps(kept.meta, indent=1))
         for name in records.FRAMES:
             frame = getattr(kept, name)
             nested = {column: frame[column].map(json.dumps) for column in ("params", "values") if column in frame}
-            frame.assign(**nested).to_csv(folder / f"{name}.csv", index=False)
-    except OSError as error:
-        raise DmlrcError(f"cannot write into {folder} ({error.strerror}): name another folder") from None
+            frame.assign(**nested).to_csv(new / f"{name}.csv", index=False)
     return folder

@@ -24,7 +24,7 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split_trunk`
 
 Any other setting of `dmlrc.protocol.Protocol` may stand there too (embedding_dim = 512, lr = 1e-4, optimizer = "adam");
-it holds for all methods but those that have one of their own.
+it holds for all methods but those that have one of their own, and max_epochs whatever the budget. "none" is None.
 
 With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
 gives the size that its weights were made for.
@@ -36,21 +36,22 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, QUICK, SMOKE, Budget, Protocol, Study
+from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
-RESERVED = ("published", "quick", "index", "search", "genindex")
-"""Names of editions, and of pages that every book has."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = [setting.name for setting in fields(Protocol) if setting.name not in (*KEYS, "name", "paper")]
 """The other settings of a protocol."""
+OPTIONAL = {name for name, kind in get_type_hints(Protocol).items() if NoneType in get_args(kind)}
+"""The settings that may be None, for which TOML has no word: they are "none" there."""
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
 # results/first-runs/grocery-frozen, grocery-quick/rates and glyphs-quick/rate-*; a frozen trunk's features come on top.
@@ -58,30 +59,31 @@ _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # o
 _PLATEAU = 2000
 
 
-def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
-    """The studies of a file, by name; none where there is no such file.
+def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str], more: str = "") -> dict[str, Study]:
+    """The studies of a file, by name; none where there is no such file. more: text to be added to it.
 
     tables: the methods tables that a study may be like. taken: what its name may not be, nor begin with, nor be the
     beginning of, since the experiments around a study are named after it.
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    return _studies(study_entries(file), file, tables, taken)
+    entries = _parsed(_text(file) + more, file)
+    try:
+        return {name: as_study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
 
 
 def study_entries(file: Path) -> dict[str, Any]:
     """Read a file as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
+    return _parsed(_text(file), file)
+
+
+def _text(file: Path) -> str:
     try:
-        return _parsed(file.read_text(encoding="utf-8"), file)
-    except FileNotFoundError:
-        return {}
+        return file.read_text(encoding="utf-8-sig") if file.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
-
-
-def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
-    """The studies in the text of a file; see `read_studies`."""
-    return _studies(_parsed(text, file), file, tables, taken)
 
 
 def _parsed(text: str, file: Path) -> dict[str, Any]:
@@ -91,24 +93,20 @@ def _parsed(text: str, file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
-def _studies(entries: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
-    try:
-        return {name: _study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-
-
-def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[str]) -> Study:
+def as_study(name: str, changes: object, tables: Mapping[str, Study], taken: set[str]) -> Study:
+    """The study with these keys; see `read_studies`."""
     check_name(name, taken)
     if not isinstance(changes, dict) or "like" not in changes:
         raise UsageError(f'study {name!r} does not say what it is like: write like = "{min(tables)}" below [{name}]')
     if isinstance(changes["like"], str):
         changes = changes | {"like": names.current(changes["like"])}
+    changes = {key: None if key in OPTIONAL and value in ("none", "None") else value for key, value in changes.items()}
     for key, value in changes.items():
         _check(name, key, value, tables)
     base = tables[changes["like"]]
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
+    numbers |= {cap: None for cap in ("max_epochs", "iterations_per_epoch") if cap in changes}
     budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
     try:
         study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
@@ -117,7 +115,7 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")
 
 
-def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
+def _budget(named: Budget, numbers: Mapping[str, int | None]) -> Budget:
     """A budget with other numbers. With smaller ones it is called so, since what is full is known by its name."""
     changed = replace(named, **numbers)
     below = changed.trials < named.trials or changed.reruns < named.reruns
@@ -184,12 +182,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 def check_name(name: str, taken: set[str]) -> None:
     """Raise UsageError for what no study can be called, or not beside those of these names; see `read_studies`."""
-    if not re.fullmatch(r"\w[\w-]*", name):
-        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
-    if name in RESERVED:
-        raise UsageError(
-            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
-        )
+    check_study_name(name, r"\w[\w-]*", 100)
     for other in sorted(taken):
         if name == other or name.startswith(f"{other}-") or other.startswith(f"{name}-"):
             raise UsageError(f"the name {name!r} would mix with {other!r} and its experiments: choose another")
@@ -197,7 +190,7 @@ def check_name(name: str, taken: set[str]) -> None:
 
 def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> None:
     """Raise UsageError for an unknown key, or a value that it cannot have."""
-    if key in SETTINGS:
+    if key in SETTINGS or value is None:
         return  # which the protocol knows
     if key not in KEYS:
         raise unknown(f"key of study {name!r}", key, [*KEYS, *SETTINGS])
@@ -235,7 +228,7 @@ def settings(pairs: Iterable[str]) -> dict[str, Any]:
     changes = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals:
+        if not equals or not re.fullmatch(r"\w+", key.strip()):
             raise UsageError(f"{pair!r} sets nothing: write it as embedding_dim=512")
         try:
             changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
@@ -262,12 +255,11 @@ def enter(entry: str) -> None:
     with paths.kept(
         paths.home() / ".studies.toml.lock", f"another command writes {file}: give this one again", wait=60
     ):
+        there = _text(file)
+        text = there if entry in there else there + entry
         try:
-            there = file.read_text(encoding="utf-8") if file.exists() else ""
-            tomllib.loads(there + entry if entry not in there else there)
-        except OSError as error:
-            raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
+            tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
-        if entry not in there:
-            records.write_whole(file, (there + entry).encode())
+        if text != there:
+            records.write_whole(file, text.encode())

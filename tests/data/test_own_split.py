@@ -76,6 +76,9 @@ def test_without_the_file_there_is_no_such_split(photos):
         ("", "does not begin with the line image,part"),
         (GIVEN + "c3", "line 13 of .* has the part ''"),
         (GIVEN.replace("c1/0.png,query", "c1/0.png,train"), "own parts share classes"),
+        ("image,part\n" + "".join(f"c{label},train\n" for label in range(8)), "all classes are in the part train"),
+        (GIVEN.replace("gallery", "query").replace("test", "query"), "no query has an image of its class among"),
+        (GIVEN.replace("train", "gallery"), "0 of 8 classes are too few for 2 folds: .* on, so take more classes"),
     ],
 )
 def test_a_split_that_is_none_is_refused_in_one_sentence(photos, text, says):

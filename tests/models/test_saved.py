@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -78,6 +79,12 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
         model.embed([7])
     with pytest.raises(MissingDataError, match="no images in"):
         saved.embed_folder(path, photos / "none", tmp_path / "out.npz")
+    with pytest.raises(UsageError, match=r"e\.npz is there and not empty, and nothing is overwritten"):
+        saved.embed_folder(path, photos, tmp_path / "e.npz")
+    (tmp_path / "few").mkdir()
+    shutil.copy(files[0], tmp_path / "few")
+    saved.embed_folder(path, tmp_path / "few", tmp_path / "without-an-ending")
+    assert len(np.load(tmp_path / "without-an-ending")["paths"]) == 1
 
 
 def test_what_is_no_model_is_said_in_a_sentence(tmp_path):

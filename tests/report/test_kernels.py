@@ -1,11 +1,17 @@
 """The kernels that execute the chapters: forked, and still apart from one another."""
 
+import asyncio
+import tempfile
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
 import nbformat
 import papermill
 import pytest
 from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
+from dmlrc.report import kernels
 from dmlrc.report.kernels import ForkedKernelManager
 
 CELLS = [
@@ -47,6 +53,17 @@ def test_each_kernel_is_alone_in_its_own_folder_and_environment(tmp_path, monkey
         monkeypatch.setenv("DMLRC_RUNS", name)
         lines = execute("\n".join(CELLS), tmp_path / name)
         assert lines == [str(tmp_path / name), name, "[] None", "8000000.0"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "taken"), [("/tmp/x", "/tmp/x"), (f"/{'x' * 60}", "/tmp"), (f"/{'☃' * 30}", "/tmp")]
+)
+def test_sockets_lie_where_their_paths_have_room(folder, taken, monkeypatch):
+    """A path has 108 bytes, whatever its letters."""
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    monkeypatch.setattr(kernels.multiprocessing, "get_context", MagicMock())
+    asyncio.run(kernels._Forked.launch_kernel(SimpleNamespace(connection_info={}), ["-f", "x"]))
+    assert tempfile.gettempdir() == taken
 
 
 def test_a_kernel_that_dies_is_an_error_and_not_a_wait(tmp_path):

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import books
 import nbformat
+import optuna
 import pytest
 from factories import NOTEBOOKS, fake_units, write_units
 
-from dmlrc import studies
+from dmlrc import bench, studies
 from dmlrc.report import importances, svg
 
 CHAPTERS = (
@@ -16,6 +17,16 @@ CHAPTERS = (
 )
 STUDY = studies.get("grocery-quick")
 EVERY = [method.name for method in STUDY.methods]
+
+
+def test_the_example_of_a_search_goes_without_a_loss_that_has_no_trial(home, capsys):
+    write_units(*fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, diverged=EVERY[:1]))
+    assert EVERY[0] == "contrastive"
+    assert bench.methods(STUDY.name) == EVERY[1:]
+    cells = nbformat.read(NOTEBOOKS / "22_hpo_benchmark.ipynb", as_version=4).cells
+    [example] = [cell.source for cell in cells if cell.cell_type == "code" and "bench.objective" in cell.source]
+    exec(example, {"studies": STUDY.name, "optuna": optuna})
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(("what", "with_trunk"), [("diverged", True), ("diverged", False), ("missing", True)])

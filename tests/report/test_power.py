@@ -142,6 +142,9 @@ class TestCommand:
         assert rows == expected
         assert "all pairs: 10," in out
         assert picture.read_text().startswith("<?xml")
+        again = power_of("--search-sd", "1", "--seed-sd", "1", "--difference", "1", "--plot", str(picture))
+        assert again[0] == 2
+        assert "power.svg is there and not empty, and nothing is overwritten" in again[2]
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),

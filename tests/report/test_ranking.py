@@ -58,6 +58,13 @@ def test_a_study_without_test_scores_shows_its_trials():
     best = records.trials.groupby("method")["value"].max()
     assert any(line.split() == [best.idxmax(), labels.percent(best.max())] for line in lines)
     assert "Validation classes" in lines[-1]
+
+
+def test_methods_whose_trials_all_diverged_are_called_so_before_any_rerun():
+    records = fake_records(reruns=0, diverged=["snr", "margin"])
+    lines = ranking.lines(replace(records, scores=records.scores[:0]))
+    assert [line.split() for line in lines if "diverged" in line] == [["margin", "diverged"], ["snr", "diverged"]]
+    assert any(line.split()[:1] == ["triplet"] and len(line.split()) == 2 for line in lines)
     assert ranking.lines(replace(records, scores=records.scores[:0], trials=records.trials[:0]))[-1].startswith(
         "No trial"
     )

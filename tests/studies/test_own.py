@@ -206,6 +206,8 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ("[mine]\nseed = 1\n", "does not say what it is like"),
         ("mine = 1\n", "does not say what it is like"),
         ('["my photos"]\nlike = "glyphs-quick"\n', "take a name of letters, digits"),
+        (f'[{"a" * 101}]\nlike = "glyphs-quick"\n', "is longer than 100 bytes: take a shorter name"),
+        (f'["{"é" * 51}"]\nlike = "glyphs-quick"\n', "is longer than 100 bytes"),
         ('[mine]\nlike = "glyphs-quik"\n', "did you mean 'glyphs-quick'"),
         ('[mine]\nlike = "cub200-roth2020"\n', "unknown like of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\nseeds = 1\n', "did you mean 'seed'"),
@@ -259,6 +261,22 @@ def test_any_setting_of_the_protocol_may_be_another(home):
     assert studies.get("mine").protocol == changed
 
 
+def test_what_is_none_in_python_is_a_word_in_the_file(home):
+    keys = {**dict.fromkeys(own.OPTIONAL - {"train_from"}, "none"), "frozen_trunk": False, "augmentation": "none"}
+    (home / "studies.toml").write_text(own.entry("mine", {"like": "grocery-quick", **keys}))
+    protocol = studies.get("mine").protocol
+    assert [getattr(protocol, name) for name in sorted(own.OPTIONAL)] == [None] * len(own.OPTIONAL)
+    assert protocol.augmentation == "none"  # which is a word there
+
+
+def test_a_number_of_epochs_that_is_asked_for_is_run_whatever_the_budget(home):
+    keys = 'like = "grocery-quick"\nmax_epochs = 7\n'
+    (home / "studies.toml").write_text(f"[mine]\n{keys}[other]\n{keys}iterations_per_epoch = 99\ntrials = 5\n")
+    shown = [studies.get(name).effective_protocol for name in ("grocery-quick", "mine", "other")]
+    assert [(each.max_epochs, each.iterations_per_epoch) for each in shown[1:]] == [(7, 25), (7, 99)]
+    assert shown[0].max_epochs < 7
+
+
 def test_settings_on_the_command_line_make_a_study_of_their_own(home):
     run = ["study", "run", "glyphs-smoke", "--method", "contrastive", "--set", "embedding_dim=32"]
     call = CliRunner().invoke
@@ -276,6 +294,9 @@ def test_settings_on_the_command_line_make_a_study_of_their_own(home):
         (["--as", "glyphs-smoke"], "choose another"),
         (["--as", "other", "--set", "embeding_dim=8"], "did you mean 'embedding_dim'"),
         (["--as", "other", "--set", "lr"], "sets nothing"),
+        (["--as", "other", "--set", "=3"], "sets nothing"),
+        (["--as", "other", "--set", "seed=2026-01-01"], "seed of study 'other' is datetime.date(2026, 1, 1)"),
+        (["--as", "other", "--set", "lr=inf"], "study 'other': lr of protocol musgrave2020-characters is inf"),
         (["--as", "other", "--set", "sampler=none"], "unknown sampler"),
         ([], "--as names it"),
     ):
@@ -283,3 +304,6 @@ def test_settings_on_the_command_line_make_a_study_of_their_own(home):
         assert isinstance(found.exception, UsageError), (more, found.output)
         assert says in str(found.exception)
     assert "other" not in (home / "studies.toml").read_text()
+    (home / "studies.toml").write_text("x = 1\n")
+    found = call(cli.app, ["study", "run", "x", "--set", "lr=1", "--as", "y"])
+    assert "does not say what it is like" in str(found.exception)

@@ -50,10 +50,12 @@ def test_files_that_are_no_images_are_counted(folder):
     home = folder(8)
     for name in ("00/a.MOV", "00/b.mov", "03/note", "03/.hidden"):
         (home / name).write_text("")
+    (home / "04" / "gone.jpg").symlink_to(home / "nowhere")
+    (home / "04" / "album.jpg").mkdir()
     found = photos.look(str(home))
-    assert found.left_out == {".mov": 2, "": 1}
+    assert found.left_out == {".mov": 2, "": 1, ".jpg": 1}
     said = "\n".join(photos.plan(found, photos.study_of(found, None, {})[0]))
-    assert "left out, since they cannot be read as images: 2 .mov, 1 without an ending" in said
+    assert "left out, since they cannot be read as images: 2 .mov, 1 without an ending, 1 .jpg" in said
     assert "heic" not in said
 
 
@@ -65,7 +67,7 @@ def test_who_has_photographs_of_an_iphone_is_told_what_reads_them(folder):
 
 def test_a_list_of_studies_that_cannot_be_written_is_named(home):
     (home / "studies.toml").mkdir()
-    with pytest.raises(DmlrcError, match=r"studies.toml cannot be written \("):
+    with pytest.raises(DmlrcError, match=r"studies.toml cannot be read \("):
         own.enter("[a]")
 
 

@@ -223,5 +223,5 @@ def write_comparison(recorded: StudyRecords, methods: Sequence[Method], folder: 
         show_comparison(recorded, methods)
     title = escape(f"{', '.join(method.label for method in methods)} on {labels.dataset(recorded)}")
     page = folder / "index.html"
-    page.write_text(_PAGE.format(title=title, body="\n".join(shown)), encoding="utf-8")
+    records.write_whole(page, _PAGE.format(title=title, body="\n".join(shown)).encode())
     return page

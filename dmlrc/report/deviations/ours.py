@@ -56,7 +56,7 @@ def reruns(records: StudyRecords) -> str:
 
 def budget(records: StudyRecords) -> str:
     asked = records.meta["budget"]
-    return "" if asked["name"] == "full" else f"{asked['trials']} trials, {asked['reruns']} reruns"
+    return "" if asked["name"] == "full" else ", ".join(labels.plural(asked[f"{of}s"], of) for of in ("trial", "rerun"))
 
 
 def names_starts(records: StudyRecords) -> bool:

@@ -26,11 +26,7 @@ AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
 
 
 def results_cells(
-    frame: pd.DataFrame,
-    dim: int = 128,
-    folds: int = 4,
-    state: pd.DataFrame | None = None,
-    methods: Methods = METHODS,
+    frame: pd.DataFrame, dim: int = 128, folds: int = 4, state: pd.DataFrame | None = None, methods: Methods = METHODS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks (see `marks`) of a results table in the paper's layout.
 

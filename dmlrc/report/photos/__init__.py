@@ -18,9 +18,8 @@ def write_page(study: Study) -> Path:
     recorded = records.load(study.name)
     best = answer.chosen_loss(recorded)
     images = load_images(study.dataset, study.effective_protocol)
-    rerun = plan.rerun(study, study.method(best), answer.first_rerun(recorded, best))
-    places, embeddings = unit.embeddings_of(rerun)
+    places, embeddings = unit.embeddings_of(plan.rerun(study, study.method(best), answer.first_rerun(recorded, best)))
     target = paths.runs() / study.name / "photos.html"
     text = page.render_page(recorded, images, neighbours.nearest_photos(places, images.labels[places], embeddings))
-    target.write_text(text, encoding="utf-8")
+    records.write_whole(target, text.encode())
     return target
