@@ -19,7 +19,7 @@ SEARCH = ["method", "repetition"]
 GAINS = {"validation": "validation classes", "test": "test classes"}
 
 
-def scores_of_searches() -> pd.DataFrame:
+def scores_so_far() -> pd.DataFrame:
     """The scores of what each search had found after its first 10 trials, its first 25 and all.
 
     Columns: table, method, repetition, trials, validation, test (MAP@R of single models, fractions; test: means over
@@ -36,7 +36,7 @@ def scores_of_searches() -> pd.DataFrame:
 
 
 def gains_of_searches(scores: pd.DataFrame) -> pd.DataFrame:
-    """The gain of whole searches on their first trials, in the columns of `scores_of_searches`.
+    """The gain of whole searches on their first trials, in the columns of `scores_so_far`.
 
     0 where both are the same setting.
     """
@@ -94,7 +94,7 @@ def numbers() -> dict[str, float]:
     scores after 25 trials with those of the whole search, one a table. kept.25: percent of searches whose best after 25
     trials stays it.
     """
-    scores = scores_of_searches()
+    scores = scores_so_far()
     gains = gains_of_searches(scores)
     behind, tests = 100 * of_losses(gains), of_losses(scores)["test"]
     named = {"tables": scores["table"].nunique()}

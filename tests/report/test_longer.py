@@ -41,7 +41,7 @@ def scores(monkeypatch):
 
 
 def test_gains_are_what_the_whole_search_has_more(scores):
-    found = longer.gains_of_searches(longer.scores_of_searches()).set_index(["table", "method", "repetition", "trials"])
+    found = longer.gains_of_searches(longer.scores_so_far()).set_index(["table", "method", "repetition", "trials"])
     assert len(found) == 2 * 14 * 3 * 2
     for table, made_up in scores.items():
         study = records.load(table.removesuffix("/early-winners"))
@@ -66,7 +66,7 @@ def test_gains_are_what_the_whole_search_has_more(scores):
 
 
 def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
-    found = longer.gains_of_searches(longer.scores_of_searches())
+    found = longer.gains_of_searches(longer.scores_so_far())
     table = TABLES[1]
     part = found[(found["table"] == table) & (found["trials"] == 25)]
     means = [100 * part.loc[part["method"] == method, "test"].mean() for method in sorted(set(part["method"]))]
@@ -80,7 +80,7 @@ def test_a_cell_is_the_mean_over_losses_of_the_mean_over_searches():
 
 
 def test_the_loss_is_that_with_the_best_mean_on_validation_classes():
-    found = longer.scores_of_searches()
+    found = longer.scores_so_far()
     cells, named = longer.chosen_table(found), longer.numbers()
     rhos = {10: [], 25: []}
     for table in TABLES:
@@ -105,6 +105,6 @@ def test_the_loss_is_that_with_the_best_mean_on_validation_classes():
 
 def test_where_no_table_is_complete_that_is_said(scores):
     scores.clear()
-    assert longer.longer_table(longer.gains_of_searches(longer.scores_of_searches())).iloc[0, 0] == "Not run here yet"
-    assert longer.chosen_table(longer.scores_of_searches()).iloc[0, 0] == "Not run here yet"
+    assert longer.longer_table(longer.gains_of_searches(longer.scores_so_far())).iloc[0, 0] == "Not run here yet"
+    assert longer.chosen_table(longer.scores_so_far()).iloc[0, 0] == "Not run here yet"
     assert longer.numbers() == {"tables": 0}
