@@ -154,7 +154,6 @@ ALWAYS: dict[str, str] = {
     "editions scale both kinds of noise alike; test_hypotheses.py turns them round",
     "H1 compares 12 losses and H7 eight": "it counts losses",
     "Half of MobileNetV2 and the whole of it are still to be trained": "it is what was run",
-    "So far: birds (CUB-200 (2010)) and groceries": "it is what was run",
     "their studies are not finished, so they have no verdict yet": "it is about what was run; test_whole_networks.py "
     "turns it round",
 }
