@@ -81,9 +81,7 @@ class Choice:
 
     def __post_init__(self):
         given = self.values
-        if not isinstance(given, list | tuple) or not all(
-            isinstance(value, str) or _is_finite(value) for value in given
-        ):
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) or _is_finite(one) for one in given):
             raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
         if len(given) < 2 or len(set(given)) < len(given):
             raise UsageError(f"a choice is between two different values or more, not {given!r}")

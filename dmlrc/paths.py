@@ -50,6 +50,11 @@ def committed(study: str) -> Path:
     return folder / BEFORE if os.path.isdir(folder / BEFORE) else folder
 
 
+def recorded(study: str) -> list[Path]:
+    """Find the folders with records of a study: those made here, then the committed ones. A name may be too long."""
+    return [folder for folder in (runs() / study, committed(study)) if os.path.exists(folder / "meta.json")]
+
+
 def measured() -> Path:
     """Committed measurements that are no records of a study: results/measured/."""
     return results() / "measured"

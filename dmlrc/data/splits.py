@@ -80,9 +80,8 @@ def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Split
     if len(queries) and not np.isin(queries, gallery).any():
         raise UsageError("no query has an image of its class among gallery and test: put one of each class there")
     class_order = _ordered_classes(labels, "default", 0)
-    return _cross_validated(
-        labels, np.concatenate([class_order[trains], class_order[~trains]]), int(trains.sum()), folds
-    )
+    order = np.concatenate([class_order[trains], class_order[~trains]])
+    return _cross_validated(labels, order, int(trains.sum()), folds)
 
 
 def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:

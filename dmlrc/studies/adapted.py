@@ -92,8 +92,8 @@ def experiments(main: Study) -> Iterator[Study]:
         if main.name in FIRST_RUNS:
             first = (_as_first_run(method, study.protocol.paper) for method in study.methods)
             study = replace(study, methods=tuple(first))
-        others = [method for method in study.methods if not method.changes.keys().isdisjoint(TrunkInput._fields)]
-        rows = tuple(method for method in study.methods if not (main.dataset in FEATURES and method in others))
+        fixed = TrunkInput._fields if main.dataset in FEATURES else ()
+        rows = tuple(method for method in study.methods if method.changes.keys().isdisjoint(fixed))
         if rows == study.methods or len({method.level for method in rows}) > 1:
             yield replace(study, methods=rows)
 

@@ -1,6 +1,5 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -492,8 +491,7 @@ def get(name: str) -> Study:
     """
     studies = known()
     name = name if name in studies else names.current(name)
-    roots = paths.runs(), paths.results()
-    if name not in studies and any(os.path.exists(root / str(name) / "meta.json") for root in roots):
+    if name not in studies and paths.recorded(str(name)):
         raise UsageError(f"study {name!r} is known by its records alone: run it where it was made, such as in Python")
     if name not in studies:
         raise unknown("study", name, studies, "`dmlrc study list WORD` finds those with a word in their names")

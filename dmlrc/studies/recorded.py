@@ -6,7 +6,6 @@ failed.
 
 import contextlib
 import json
-import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -46,7 +45,7 @@ def named(name: str) -> Study:
 
     Such a study can be counted and shown, and not be run: of its methods the names alone are known.
     """
-    here = [folder for folder in (paths.runs() / name, paths.committed(name)) if os.path.exists(folder / "meta.json")]
+    here = paths.recorded(name)
     return _of_meta(here[0], name) if here and name not in catalogue.known() else catalogue.get(name)
 
 
