@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dmlrc import data, papers
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.errors import DmlrcError, LossError, UsageError
 from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
@@ -77,15 +77,15 @@ def check_method(method: Method, study: Study) -> list[str]:
     Raises UsageError, with the line where it is known, for a loss that cannot be made, fails, returns no scalar that
     can be trained, gives no finite number anywhere, or changes what it reads of its own file.
     """
-    remarks, broken, moved = [], [], False
+    remarks, broken = [], []
     before = fingerprint.description(method.loss)
-    points = dict(_points(method))
+    points, protocol = dict(_points(method)), study.protocol_of(method)
+    classes = _training_classes(study, protocol) or 2 * method.classes_per_batch
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
-            loss, values, gradients = _called(method, params, study, place)
+            loss, values, gradients = _called(method, params, protocol, classes, place)
             if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
-            moved = moved or bool(torch.stack(gradients).any())  # NaN too, which is another fault
     if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise UsageError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
@@ -96,11 +96,7 @@ def check_method(method: Method, study: Study) -> list[str]:
             f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random "
             "embeddings"
         )
-    if not moved:
-        raise UsageError(
-            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
-            "embeddings, in the middle and at both ends of its space"
-        )
+    check_trains(method, protocol, classes)
     if broken:
         where = " and ".join(dict.fromkeys(broken))
         remarks.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
@@ -112,12 +108,28 @@ def check_method(method: Method, study: Study) -> list[str]:
     return [f"{method.label}: {remark}." for remark in [*remarks, *_rate(method, loss, study)]]
 
 
+def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
+    """Raise LossError for a loss whose gradient is 0 on every random batch, in the middle and at the ends of its space.
+
+    classes: that train. A loss that fails is not looked at: training says so itself.
+    """
+    try:
+        for _, params in _points(method):
+            _, _, gradients = _called(method, params, protocol, classes, torch.device("cpu"))
+            if torch.stack(gradients).any():  # NaN too, which is another fault
+                return
+    except UsageError:
+        return
+    raise LossError(
+        f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random embeddings, in "
+        "the middle and at both ends of its space"
+    )
+
+
 def _called(
-    method: Method, params: Mapping[str, float], study: Study, place: torch.device
+    method: Method, params: Mapping[str, float], protocol: Protocol, number: int, place: torch.device
 ) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
-    """The loss, its values, and for each the sum of its gradients' sizes, of a few batches."""
-    protocol = study.protocol_of(method)
-    number = _training_classes(study, protocol) or 2 * method.classes_per_batch
+    """The loss for so many classes, its values, and for each the sum of its gradients' sizes, of a few batches."""
     classes, images = batch_layout(method, number)
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import numpy as np
 import torch
 
-from dmlrc import data, inputs, models, training
+from dmlrc import data, inputs, models, preflight, training
 from dmlrc.building import normalized
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError
@@ -108,6 +108,9 @@ def _prepared(unit: Unit) -> PreparedData:
 
 
 def _trained(unit: Unit, prepared: PreparedData) -> list[training.TrainingRun]:
+    if unit.number == 0 and not isinstance(unit.method.loss, str):  # once is enough, and ours are known
+        classes = np.unique(prepared.labels[prepared.splits.folds[0].train])
+        preflight.check_trains(unit.method, unit.protocol, unit.protocol.meta_classes or len(classes))
     task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
     return training.train(fold_runs(unit, prepared), task)
 

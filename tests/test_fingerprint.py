@@ -116,6 +116,21 @@ def test_closures_partials_bound_methods_and_decorators_are_seen_through():
         assert fingerprint.differences(one, other) == ["the source of its loss"]
 
 
+def test_a_module_that_is_loaded_by_the_first_look_changes_nothing_at_the_second(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "loaded_late.py").write_text("HALF = 0.5\n")
+    (tmp_path / "by_its_name.py").write_text(
+        "import importlib\n\n\ndef get(name):\n    return importlib.import_module(name)\n\n\n"
+        "def loss(embeddings, labels):\n    return embeddings.sum() * get('loaded_late').HALF\n\n\n"
+        "def warm():\n    importlib.import_module('loaded_late')\n"
+    )
+    of_file = Method("mine", importlib.import_module("by_its_name").loss)
+    assert "loaded_late" not in sys.modules
+    first = fingerprint.fingerprint_of(of_file)
+    assert "loaded_late" in sys.modules
+    assert fingerprint.fingerprint_of(of_file) == first
+
+
 def test_a_file_beside_the_notebook_belongs_to_it_as_it_was_imported(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "of_mine.py"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml
 
-from dmlrc import losses, preflight, studies
+from dmlrc import losses, preflight, records, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Choice, Float, Int, Method
 
@@ -130,6 +130,13 @@ def test_what_is_broken_somewhere_is_said():
 def test_a_loss_whose_gradient_is_zero_or_nan_is_refused(loss, says):
     with pytest.raises(UsageError, match=says):
         preflight.check_method(Method("mine", loss), STUDY)
+
+
+def test_a_study_run_from_python_refuses_a_loss_without_gradient_too():
+    idle = Method("idle", lambda embeddings, labels, x: 0 * embeddings.sum(), {"x": Float(0, 1)})
+    with pytest.raises(UsageError, match="'idle' trains nothing"):
+        run.run(replace(STUDY, name="mine", methods=(idle,)))
+    assert records.find("mine") is None or "idle" not in set(records.load("mine").trials["method"])
 
 
 def test_a_search_of_nothing_is_said():

@@ -134,10 +134,9 @@ def _words(value: Any) -> str:
 def _loss(loss: Any) -> dict[str, Any]:
     if isinstance(loss, str):
         return {"loss": loss}
-    reader = _Reader()
-    description = reader.whole(loss)
+    description, versions = _read(loss)
     name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
-    packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
+    packages = {"packages": dict(sorted(versions.items()))} if versions else {}
     if description == name:
         return {"loss": name} | packages
     own = {"name": name.rpartition(".")[2], "code": _hash(description)}
@@ -151,7 +150,19 @@ def code(function: Any) -> str:
 
 def description(loss: Any) -> Any:
     """Describe all that the code of a loss is and reaches, as JSON can hold it; of a loss of a package, by the name."""
-    return _Reader().whole(loss)
+    return _read(loss)[0]
+
+
+def _read(loss: Any) -> tuple[Any, dict[str, str]]:
+    """Read a loss: its description, and the versions of packages.
+
+    Reading it may load a module, which a name that was read before means from then on: then it is read once more.
+    """
+    while True:
+        loaded, reader = set(sys.modules), _Reader()
+        description = reader.whole(loss)
+        if loaded == set(sys.modules):
+            return description, reader.packages
 
 
 def first_change(old: Any, new: Any) -> str | None:

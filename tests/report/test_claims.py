@@ -512,7 +512,7 @@ def test_claim_gives_every_verdict(name, base, quick_bootstrap, monkeypatch):
         judged = rule.judge_claim(claim, lever(base, amount))
         assert judged.verdict == (INCONCLUSIVE if claim.at_most else NOT_REPRODUCED), judged
         assert claim.region.excludes(judged.estimate.low, judged.estimate.high)
-    judged = rule.judge_claim(claim, lever(base, edge(claim, base, lever, true, false[0])))
+    judged = at_the_edge(claim, base, lever, true, false[0])
     assert judged.verdict == INCONCLUSIVE, judged
     assert "crosses the limit" in judged.why
     records = {
@@ -525,13 +525,16 @@ def test_claim_gives_every_verdict(name, base, quick_bootstrap, monkeypatch):
     assert rule.judge_claim(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
 
 
-def edge(claim, found, lever, true, false):
-    """The amount at which the statistic leaves the region of the claim."""
+def at_the_edge(claim, found, lever, true, false):
+    """The first judgment, halving between two amounts, whose interval crosses the limit of the claim."""
     for _ in range(12):
         middle = (true + false) / 2
-        value = claim.estimate(lever(found, middle)).value
+        judged = rule.judge_claim(claim, lever(found, middle))
+        if judged.rule == "crosses":
+            break
+        value = judged.estimate.value
         true, false = (middle, false) if claim.region.holds(value, value) else (true, middle)
-    return (true + false) / 2
+    return judged
 
 
 @loop("name", LEVERS)
