@@ -35,7 +35,7 @@ from pandas.io.formats.style import Styler
 from dmlrc import paths
 from dmlrc.names import folded as id_of
 from dmlrc.report import about, citations, editions, labels, svg, titles
-from dmlrc.report.results_table import GAP
+from dmlrc.report.results_table import FOOT_LINKS
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -379,7 +379,7 @@ def _crowd(cells: pd.DataFrame) -> str:
 def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None, links: Mapping | None) -> str:
     look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
     escaped = _escaped(cells)
-    links = {GAP: "../glossary.html#term-Gap-told"} | dict(links or {})
+    links = FOOT_LINKS | dict(links or {})
     if links.keys() & set(cells.index):
         pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
         names = [f'<a href="{address}">{text}</a>' if address else text for address, text in pairs]

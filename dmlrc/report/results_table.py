@@ -17,6 +17,8 @@ LIFT = "Lift by training"
 """The row of a ranking that says how far training lifted the mean of its rows above the untrained trunk."""
 GAP = "Gap told (80 % power)"
 """The row that says which true difference of two of its rows such runs tell in four of five studies."""
+FOOT_LINKS = {GAP: "../glossary.html#term-Gap-told"}
+"""Where what a row of the foot means is explained."""
 
 
 def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, pd.DataFrame]:
