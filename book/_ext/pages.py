@@ -19,8 +19,6 @@ from sphinx.util.math import get_node_equation_number
 from dmlrc.report import about, citations, publish
 
 LOGGER = logging.getLogger(__name__)
-_BREAK = re.compile(r" (?=%)|(?<=\d) (?=x \d)|(?<=\d x) (?=\d)")
-"""Spaces at which no line ends: "12 %", "3 x 25"."""
 
 
 def visit_inline(translator, node: nodes.math) -> None:
@@ -54,7 +52,7 @@ def cite(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def typeset_numbers(app: Sphinx, doctree: nodes.document) -> None:
-    """Numbers that `{glue:text}` puts into a sentence get the signs that a table's have; % and x stay on their line."""
+    """Numbers that `{glue:text}` puts into a sentence get the signs that a table's have; % and × stay on their line."""
     for node in doctree.findall(nodes.inline):
         if "pasted-text" in node["classes"]:
             number = publish.typeset(node.astext())
@@ -62,7 +60,7 @@ def typeset_numbers(app: Sphinx, doctree: nodes.document) -> None:
             node += nodes.Text(number)
     for text in list(doctree.findall(nodes.Text)):
         if not isinstance(text.parent, nodes.FixedTextElement | nodes.literal | nodes.raw):
-            text.parent.replace(text, nodes.Text(_BREAK.sub("\u00a0", text)))
+            text.parent.replace(text, nodes.Text(publish.crossed(text.replace(" %", "\u00a0%"))))
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:

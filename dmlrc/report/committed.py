@@ -1,8 +1,8 @@
 """Importing this reads the committed records: for the process from which the kernels of a book are forked.
 
 Each chapter then finds them in the cache of `dmlrc.records.load`, instead of reading the same files again, and so it is
-with the quantiles of their tables, which take longer than all else in a table. What stands around a first run that gave
-way is left to the one chapter that may ask for it.
+with their accuracy, which the page of each loss asks of all. What stands around a first run that gave way is left to
+the one chapter that may ask for it.
 """
 
 import gc
@@ -24,8 +24,7 @@ for name in records.recorded_in(paths.results()):
     if name not in _around:
         with suppress(DmlrcError):
             study = records.load(name)
-            if study.searches > 1:
-                tables.accuracy(study)
+            tables.accuracy(study)
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

@@ -17,7 +17,7 @@ from jupyter_client.provisioning import LocalProvisioner
 PRELOADED = [
     *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
-    "dmlrc.report.significance.figures",
+    *("dmlrc.report.significance.figures", "ipykernel.debugger"),
     "dmlrc.report.committed",
 ]
 """What the chapters import and read; a module that is not there does no harm."""

@@ -328,13 +328,20 @@ def _printed(markdown: str) -> str:
 
 
 def typeset(text: str) -> str:
-    """A minus before a number is one, and what rounds to 0 has no sign.
+    """A minus before a number is one, so is a cross between two, on their line, and what rounds to 0 has no sign.
 
     >>> typeset("-0.37 [-0.60, +0.05], -0.0 % on CUB200, from 1e-6 to +0.00.")
     '−0.37 [−0.60, +0.05], 0.0 % on CUB200, from 1e-6 to 0.00.'
+    >>> typeset("8 x 4 images").split(" ")
+    ['8\\xa0×\\xa04', 'images']
     """
     unsigned = re.sub(rf"{_NO_NUMBER_BEFORE}[+-](?=0(?:\.0+)?(?![\w-]|\.\d))", "", text)
-    return re.sub(rf"{_NO_NUMBER_BEFORE}-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", unsigned)
+    return re.sub(rf"{_NO_NUMBER_BEFORE}-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", crossed(unsigned))
+
+
+def crossed(text: str) -> str:
+    """Set the cross between two numbers, "8 x 4", as one, with spaces at which no line ends."""
+    return re.sub(r"(?<=\d) x (?=\d)", "\u00a0×\u00a0", text)
 
 
 def _display(html: str, markdown: str) -> None:

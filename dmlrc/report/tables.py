@@ -57,7 +57,7 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     return _accuracy(records).copy()
 
 
-@functools.lru_cache(maxsize=32)  # a chapter asks for the same table dozens of times
+@functools.lru_cache(maxsize=256)  # a chapter asks for the same table dozens of times, a page of a loss for all
 def _accuracy(records: StudyRecords) -> pd.DataFrame:
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]

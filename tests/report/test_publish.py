@@ -296,4 +296,4 @@ def test_numbers_that_are_glued_into_a_sentence_have_the_signs_of_a_table():
     doctree += nodes.paragraph("", "", nodes.inline("", "-1.2", classes=["pasted-text"]), nodes.inline("", "a-1"))
     doctree += [nodes.paragraph("", "", nodes.literal("", "5 %"), nodes.Text(" %, 3 x 25 a x"))]
     pages.typeset_numbers(None, doctree)
-    assert doctree.astext() == "−1.2a-1\n\n5 %\u00a0%, 3\u00a0x\u00a025 a x"
+    assert doctree.astext() == "−1.2a-1\n\n5 %\u00a0%, 3\u00a0×\u00a025 a x"
