@@ -468,8 +468,8 @@ MUTATIONS = (
     Mutation(
         "nothing-to-train",
         "dmlrc/preflight.py",
-        "    if not moved:\n",
-        "    if moved is None:\n",
+        "            if torch.stack(gradients).any():",
+        "            if gradients:",
         "a loss that is always 0 is searched, and gets a rank",
         ("tests/test_preflight.py", "-k", "zero"),
     ),
