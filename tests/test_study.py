@@ -206,16 +206,15 @@ def _deadly(folder, deaths):
     return Method("deadly", loss, {"margin": Float(0, 1)})
 
 
-def test_a_unit_whose_worker_dies_is_tried_again_and_the_others_go_on(tiny, home, finished, capsys, monkeypatch):
-    """The first trial of the deadly loss kills each of two workers, the second one more, and is tried again."""
-    monkeypatch.setattr(run, "MOST_DEATHS", 2)  # of 3: each costs the start of two processes
-    deadly = _deadly(home, 3)
+def test_a_unit_whose_worker_dies_is_tried_again_thrice_and_the_others_go_on(tiny, home, finished, capsys):
+    """The first trial of the deadly loss kills each of three workers, the second one more, and is tried again."""
+    deadly = _deadly(home, 4)
     run.run(tiny, methods=[deadly, PICKED[0]], workers=2)
     found = records.load("tiny")
     trials = found.trials.query("method == 'deadly'").set_index("trial")
     assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
-    assert "each of 2 workers" in trials["reason"][0]
-    assert "deadly trial 1 died (1 of 2 times)" in capsys.readouterr().err
+    assert "each of 3 workers" in trials["reason"][0]
+    assert "deadly trial 1 died (1 of 3 times)" in capsys.readouterr().err
     of_contrastive = [[frame.query("method == 'contrastive'") for frame in all] for all in (facts(), finished[0])]
     same(*of_contrastive)  # in a process of its own, beside one that dies
     alone = replace(tiny, methods=(deadly,))
