@@ -238,7 +238,16 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], **text)
 
 
-def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "") -> None:
+FOREST = (
+    "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
+    "Filled: reproduced beyond the right dotted line, not reproduced beyond the left. Hollow: inconclusive. "
+    "Point at a mark for the number and the reason."
+)
+
+
+def publish_forest(
+    name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "", caption: str = FOREST
+) -> None:
     """Publish the figure of a section's claims under a name; nothing where none has a number. folded: as there."""
     of_section = claims.of_section(section)
     own = {claim.id for claim in of_section}
@@ -250,9 +259,7 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
         publish.figure(
             name,
             drawings,
-            "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
-            "Filled: reproduced beyond the right dotted line, not reproduced beyond the left. Hollow: inconclusive. "
-            "Point at a mark for the number and the reason.",
+            caption,
             "A line a claim, a mark a data set: how far inside or outside the region of the claim its number lies.",
             folded,
         )

@@ -17,6 +17,7 @@ from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 from pathlib import Path
@@ -69,6 +70,27 @@ def collected(folder: Path) -> Iterator[list[str]]:
         yield shown
     finally:
         _collected.reset(token)
+
+
+@dataclass
+class _Shared:
+    """Text that the captions of a block share, and whether the page has shown it."""
+
+    text: str
+    is_shown: bool = False
+
+
+_block: ContextVar[_Shared | None] = ContextVar("block", default=None)
+
+
+@contextmanager
+def one_caption(shared: str) -> Iterator[None]:
+    """Show what the captions of a block share once, over the first of its tables and figures; LaTeX has it in each."""
+    token = _block.set(_Shared(shared))
+    try:
+        yield
+    finally:
+        _block.reset(token)
 
 
 def exports() -> Path:
@@ -189,20 +211,24 @@ def table(
     _export(f"{name}.csv", (plain if data is None else data).to_csv(float_format="%.6g"))
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
-    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(caption)))
+    alone = f"{caption} {block.text}" if (block := _block.get()) else caption
+    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(alone)))
     html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks, links)
     downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
-    _display(*_behind(folded, *_framed("table", name, html, caption, downloads)))
+    _show("table", name, html, caption, downloads, folded)
 
 
-def _framed(kind: str, name: str, html: str, caption: str, links: str = "") -> tuple[str, str]:
-    """Both forms of a table or figure under its id with its caption, and behind that its links, MyST."""
+def _show(kind: str, name: str, html: str, caption: str, links: str = "", folded: str = "") -> None:
+    """Show a table or figure under its id, with its caption and links (MyST); over a block's first, what it shares."""
     caption = _printed(caption)
-    return (
-        f"{html}<p>{_html(caption)}</p>",
+    if (block := _block.get()) and not block.is_shown:
+        block.is_shown, shared = True, _printed(block.text)
+        _display(_html(shared), f":::{{container}} dml-caption\n{shared}\n:::")
+    framed = (
         f"::::{{container}} dml-{kind}\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption}{links}\n:::\n::::",
+        f"dml-caption\n{caption}{links}\n:::\n::::"
     )
+    _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", framed))
 
 
 def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
@@ -229,7 +255,7 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
-    _display(*_behind(folded, *_framed("figure", name, html, caption, links)))
+    _show("figure", name, html, caption, links, folded)
 
 
 def _written(drawing: Figure, name: str) -> str:
@@ -247,7 +273,7 @@ def _written(drawing: Figure, name: str) -> str:
 def pictures(name: str, html: str, caption: str) -> None:
     """Show pictures that are HTML under their id; there is nothing to download."""
     name = id_of(name)
-    _display(*_framed("figure", name, html, caption))
+    _show("figure", name, html, caption)
 
 
 def _plain(markdown: str) -> str:

@@ -52,8 +52,10 @@ def test_no_text_of_a_notebook_shows_a_raw_role_and_each_link_says_whom_it_cites
             assert "references.bib" not in citations.as_roles(cell.source), cell.source
 
 
-def test_what_cells_show_has_the_link_in_both_forms():
-    shown = publish._framed("table", "t", "<table></table>", "Fig. 2 of {cite:t}`roth2020`, in percent.")
+def test_what_cells_show_has_the_link_in_both_forms(monkeypatch):
+    shown = []
+    monkeypatch.setattr(publish, "_display", lambda *forms: shown.extend(forms))
+    publish.pictures("t", "<table></table>", "Fig. 2 of {cite:t}`roth2020`, in percent.")
     assert '<a href="../book/references.bib#roth2020">Roth et al. (2020)</a>' in shown[0]
     assert "{cite" not in shown[0] + shown[1]
     assert "Fig. 2 of {cite:t}`roth2020`, in percent." in citations.as_roles(shown[1])

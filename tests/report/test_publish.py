@@ -81,6 +81,21 @@ def test_table_writes_the_numbers_behind_it(exports):
     assert pd.read_csv(exports / "my-t1.csv", index_col=0)["mean"].tolist() == [0.6721]
 
 
+def test_what_captions_share_is_shown_once_and_stands_in_each_latex(exports, monkeypatch):
+    displayed = []
+    monkeypatch.setattr(publish, "_display", lambda html, markdown: displayed.append(markdown))
+    with publish.one_caption("Nothing to show, 95 %."):
+        pass
+    with publish.one_caption("In percent, 95 %."):
+        for name in ("one", "two"):
+            publish.table(name, cells(), f"{name}.", folded=name)
+    publish.table("three", cells(), "three.")
+    assert ["95\u00a0%" in each for each in displayed] == [True, False, False, False]
+    assert displayed[0] == ":::{container} dml-caption\nIn percent, 95\u00a0%.\n:::"
+    latex = {name: (exports / f"{name}.tex").read_text() for name in ("one", "two", "three")}
+    assert [r"95 \%" in text for text in latex.values()] == [True, True, False]
+
+
 def test_table_with_two_levels_of_rows_keeps_their_names():
     two = cells().droplevel(0, axis=1).reset_index().set_index(["Method", "P@1"])
     data = shown(publish.table, "my-t2", two, "Two levels.")
