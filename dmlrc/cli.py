@@ -13,7 +13,7 @@ import typer
 
 import dmlrc  # its parts are imported by the commands that use them
 from dmlrc import errors
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.errors import DmlrcError, UsageError, printable
 
 _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a switch has the type <bool> in its help
 app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
@@ -108,7 +108,7 @@ def study_run(
     chosen = _changed(name, settings, new_name) if settings else dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
-    methods = [chosen.method(label) for label in method] if method else None
+    methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
     with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         dmlrc.run.run(
             chosen,
@@ -439,7 +439,7 @@ def _interruptible() -> Iterator[None]:
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def main() -> None:

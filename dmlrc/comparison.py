@@ -33,8 +33,8 @@ def read_methods(file: Path) -> list[Method]:
     Raises UsageError for a file that cannot be run, with the line, or that holds no loss.
     """
     try:
-        code = compile(file.read_text(encoding="utf-8"), str(file), "exec")
-    except (OSError, UnicodeDecodeError) as error:
+        code = compile(file.read_bytes(), str(file), "exec")  # bytes, of which Python knows the encoding
+    except OSError as error:
         raise UsageError(f"{file} cannot be read ({error}): name a file of Python with a loss") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{file} is no Python ({error}): correct it") from None

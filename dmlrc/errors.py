@@ -3,6 +3,11 @@
 from importlib.util import find_spec
 
 
+def printable(text: str) -> str:
+    """A line as any terminal can print it: what is no text in a name is spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class DmlrcError(Exception):
     """Something that the user can put right; the command line prints it and exits with 1."""
 
@@ -14,8 +19,7 @@ class DmlrcError(Exception):
         >>> print(DmlrcError("there is no folder a\\nb"))
         there is no folder a\\nb
         """
-        text = super().__str__()
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return printable(super().__str__())
 
 
 class UsageError(DmlrcError):

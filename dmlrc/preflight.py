@@ -172,7 +172,7 @@ def _told(method: Method, batch: str) -> Iterator[None]:
         yield
     except DmlrcError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
         raise failure(method, batch, error) from error
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from types import NoneType
@@ -23,7 +24,9 @@ TABLE = "table"
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRECISIONS = ("float32", "tf32", "bfloat16")
-SPLITS = ("halves", "ratio_4_1_5", "official")
+ONE_FOLD = "ratio_4_1_5"
+"""The split whose validation classes are a part of their own, and no fold of a cross-validation."""
+SPLITS = ("halves", ONE_FOLD, "official")
 ARRAYS = ("histograms", "spectrum")
 CLASS_ORDERS = ("default", "random")
 _CHOICES = {
@@ -39,6 +42,8 @@ _LEAST = {
     "meta_classes": 2,
 }
 """The settings that are one of some words, and the least that numbers may be."""
+_MOST = {"embedding_dim": 65_536}
+"""The most that the memory of a machine bears."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
 _kinds = functools.cache(get_type_hints)
 
@@ -51,8 +56,10 @@ def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
             several = "a tuple, each " if get_origin(kind) is tuple else ""
             words = " or ".join(_WORDS[part] for part in dict.fromkeys(get_args(kind) or (kind,)) if part in _WORDS)
             raise UsageError(f"{name} of {called} is {value!r}: it is {several}{words}")
-        if name in least and value is not None and not least[name] <= value < math.inf:
-            raise UsageError(f"{name} of {called} is {value}: it is {least[name]} or more, and finite")
+        most = _MOST.get(name, sys.float_info.max)
+        if name in least and value is not None and not least[name] <= value <= most:
+            upper = f"at most {most:,}" if name in _MOST else "finite"
+            raise UsageError(f"{name} of {called} is {str(value)[:20]}: it is {least[name]} or more, and {upper}")
 
 
 def _fits(value: object, kind: Any) -> bool:
@@ -255,6 +262,10 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
             raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
         if self.validates and "map_at_r" not in self.val_metrics:
             raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
+        if self.split == ONE_FOLD and self.folds > 1:
+            raise UsageError(
+                f"split {ONE_FOLD!r} of protocol {self.name} has one fold, not {self.folds}: set folds = 1"
+            )
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):

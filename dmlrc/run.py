@@ -23,7 +23,7 @@ from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
 from dmlrc.executors.cluster import Dask
 from dmlrc.inputs import device, load_images, prepare
-from dmlrc.methods import Method
+from dmlrc.methods import PRETRAINED, Method
 from dmlrc.plan import Chain, Outdated, Plan, Unit
 from dmlrc.protocol import Study
 from dmlrc.records import provenance
@@ -95,9 +95,14 @@ def run(
     if methods is None and plan.is_published_as_today(study) and not save_models:
         return
     limit = Limit(seconds)
-    todo = Plan(study, chosen, beside, save_models)
-    if searched_only:
-        todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
+
+    def planned() -> Plan:
+        todo = Plan(study, chosen, beside, save_models)
+        if searched_only:
+            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
+        return todo
+
+    todo = planned()
     for sentence in todo.warnings():
         print(sentence, file=sys.stderr)
     if todo.is_done:
@@ -105,6 +110,7 @@ def run(
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
     with records.running(study.name, [chain.name for chain in todo.chains if chain.method]):
+        todo = planned()  # anew: until now another process may have run them
         fitting = preflight.fitting(study, chosen, named=methods is not None)
         todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
         most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)
@@ -123,16 +129,17 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     for outdated in todo.outdated:
         if outdated.method in {method.name for method in methods}:  # else nothing would take the place of its records
             _set_aside(study, outdated)
-    begun = False
+    is_begun = False
     bar = tqdm(total=todo.total, initial=todo.finished, desc=study.name)
     # what is given up at the limit of time leaves by an error, on which a pool does not wait for it
     in_time = contextlib.suppress(_TimeUpError)
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, used, bar):
-            if not begun:  # a run that fails before its first unit leaves nothing behind
-                _begin(study, methods, digests)
-                begun = True
-            _write(study.name, record)
+            if is_begun:
+                _write(study.name, record)
+            else:  # a run that fails before its first unit leaves nothing behind
+                _begin(study, methods, digests, record)
+                is_begun = True
             todo.add(record)
             if record["state"] == "failed":
                 unit = f"{record['method']} {record['kind']} {record['number']}"
@@ -148,14 +155,16 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
             )
 
 
-def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
+def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> None:
+    """Write the study's meta.json, with the facts of its data set and of this machine, and the first record.
 
-    methods: those that are run, which need not be the study's own. digests: see `_inputs`.
+    Beside records it may grow: the first of this process is written before another one looks for some. methods: those
+    that are run, which need not be the study's own. digests: see `_inputs`.
     """
     with records.writing_meta(study.name) as path:
         given = study, methods, digests
         records.write_sealed(path, _grown(*given, path) if records.is_begun(study.name) else _new(*given))
+        _write(study.name, record)
 
 
 def _new(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) -> dict[str, Any]:
@@ -206,12 +215,13 @@ def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[s
 def _write(study: str, record: dict) -> None:
     """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
 
-    A rerun that was made again for its model alone, and came to the same scores, keeps its record.
+    A rerun that was made again for its model alone, and came to the same scores, keeps its record, and so does the
+    untrained trunk, which two processes of one study may both have scored.
     """
     if model := record.pop("model", None):
         records.write_whole(records.model_path(record, study), model)
-        if records.is_repeated(record, study):
-            return
+    if (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study):
+        return
     records.set_aside(study, [record])
     records.write_unit(record, study)
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dmlrc import bench, cli, records, studies
 from dmlrc.bench import export
-from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.methods import Float, Int
 from dmlrc.protocol import Budget
 
@@ -43,6 +43,12 @@ def made():
     meta["protocol"]["folds"] = 2
     write_units(units, meta)
     return units
+
+
+def test_where_no_search_is_published_there_is_nothing_to_export(tmp_path):
+    with pytest.raises(DmlrcError, match=r"no search is published in .*: go into a clone"):
+        export.export_bench(tmp_path / "bench")
+    assert not (tmp_path / "bench").exists()
 
 
 def test_curves_hold_the_best_so_far_and_what_it_cost(made):

@@ -336,6 +336,12 @@ def test_a_file_without_a_loss_is_refused_in_one_sentence(tmp_path, text, says):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("head", [b"\xef\xbb\xbf", b"# -*- coding: latin-1 -*-\n# \xe4\n"])
+def test_a_file_may_have_any_encoding_that_python_reads(tmp_path, head):
+    (tmp_path / "mine.py").write_bytes(head + b"def mine(embeddings, labels):\n    return embeddings.sum()\n")
+    assert [method.name for method in comparison.read_methods(tmp_path / "mine.py")] == ["mine"]
+
+
 DATACLASS = """
 from __future__ import annotations
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """What is said of a loss before anything trains: what can be wrong with it, and what its author should know."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,7 @@ LINE = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 
         (lambda embeddings, labels, power: embeddings.sum(), "cannot be called: missing a required argument: 'power'"),
         (lambda embeddings: embeddings.sum(), "cannot be called: too many positional arguments"),
         (pml.RankedListLoss, "cannot be made: .*'margin' and 'Tn'. .* give them in the method's space or settings"),
+        (lambda embeddings, labels: sys.exit(0), "fails on a batch of .*: SystemExit: 0"),
         (3, "must be a name, a function, a class or a module"),
         ("contrastiv", "did you mean 'contrastive'"),
     ],

@@ -244,6 +244,14 @@ def test_nothing_impossible_is_written(home):
     records.write_unit(changed(value=math.nan, state="failed", runs=[]), "fake-study")  # written as null
 
 
+def test_a_link_stays_one_to_the_file_that_is_written(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.toml").symlink_to(tmp_path / "far" / "studies.toml")
+    records.write_whole(tmp_path / "link.toml", b"whole")
+    assert (tmp_path / "link.toml").is_symlink()
+    assert (tmp_path / "far" / "studies.toml").read_bytes() == b"whole"
+
+
 def test_stray_files_and_folders_are_named(unit_file):
     folder = unit_file(UNIT).parent
     (folder / "notes.txt").write_text("mine")

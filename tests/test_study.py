@@ -193,6 +193,51 @@ def test_a_method_that_another_process_runs_is_refused(tiny):
     assert not (paths.runs() / "tiny").exists()
 
 
+def test_what_another_process_ends_before_this_one_locks_it_is_not_made_again(
+    tiny, finished, first_home, home, monkeypatch
+):
+    real = records.running
+
+    @contextlib.contextmanager
+    def running(*of):
+        shutil.copytree(first_home / "runs" / "tiny", home / "runs" / "tiny", copy_function=shutil.copyfile)
+        with real(*of):
+            yield
+
+    monkeypatch.setattr(run.records, "running", running)
+    monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail(f"{unit} was made again"))
+    run.run(tiny)
+    same(facts(), finished[0])
+
+
+def test_the_first_record_is_there_when_another_process_may_write_meta_json(tiny, monkeypatch):
+    """It would take a meta.json without records for that of a run that came to nothing, and write its own over it."""
+    begun, real = [], records.writing_meta
+
+    @contextlib.contextmanager
+    def writing_meta(study):
+        with real(study) as path:
+            yield path
+        begun.append(records.is_begun(study))
+
+    monkeypatch.setattr(run.records, "writing_meta", writing_meta)
+    run.run(tiny, methods=[cell(changes={"lr": 0.5})])
+    assert begun == [True]
+
+
+def test_the_trunk_that_two_processes_scored_is_kept_once(tiny, whole, home):
+    [trunk] = [unit for unit in records.finished_units("tiny", tiny.configuration()) if unit["method"] == "pretrained"]
+    run._write("tiny", dict(trunk))
+    assert len(list((home / "runs" / "tiny" / "pretrained").iterdir())) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_loss_that_ends_the_process_is_no_success(tiny, workers):
+    ends = cell(LOSS.replace("return -pull", "raise SystemExit(0)\n    return -pull"))
+    with pytest.raises(errors.LossError, match="fails on a batch of .*: SystemExit: 0"):
+        run.run(tiny, methods=[ends], workers=workers)
+
+
 def _deadly(folder, deaths):
     """A loss that kills the process that computes it, so many times."""
 

@@ -537,3 +537,12 @@ def test_graphs_of_an_earlier_unit_are_freed_before_one_is_captured(monkeypatch,
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *of: there.append(old()))
     training.Graph(torch.nn.Linear(1, 1), torch.ones(1, 1))
     assert there == [None]
+
+
+def test_a_part_that_is_one_class_cannot_be_scored():
+    labels = np.repeat(np.arange(5), 4)
+    parts = splits.Splits(
+        (splits.Fold(np.arange(8), np.arange(8, 16)),), np.arange(16, 20), np.arange(16), np.arange(5)
+    )
+    with pytest.raises(UsageError, match="the test classes are one class alone"):
+        training.check_pairs(labels, parts, validates=True)

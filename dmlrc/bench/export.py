@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import bench, paths, records
+from dmlrc.errors import DmlrcError
 from dmlrc.methods import Int
 from dmlrc.records import provenance
 
@@ -69,10 +70,12 @@ Problems = Sequence[tuple[str, str]]
 def export_bench(folder: Path) -> Path:
     """Write the benchmark of `dmlrc.bench.studies` into a new folder.
 
-    Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
+    Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written, or no search is published.
     """
     paths.check_new(folder)
     problems = [(study, method) for study in bench.studies() for method in bench.methods(study)]
+    if not problems:
+        raise DmlrcError(f"no search is published in {paths.home()}: go into a clone of the project, which has some")
     tables = _tables(problems)
     with paths.new_target(folder) as new:
         (new / "hpo-b").mkdir(parents=True)

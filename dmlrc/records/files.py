@@ -56,7 +56,8 @@ def write_json(path: Path, value: dict) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; a link stays one, to the file that is written."""
+    path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=path.parent, suffix=PART)

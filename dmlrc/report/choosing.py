@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -26,7 +27,8 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The distance of each method behind the best of its table in concatenated MAP@R, and whether the two tie.
 
     Our tables, then the three published ones. Columns: method, table (a study, or a data set of the Reality Check),
-    ours, behind (a fraction), tied. The untrained trunk is left out.
+    ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""). The untrained
+    trunk is left out.
     """
     frames = {study.name: tables.accuracy(study) for study in edition}
     paper = dict(list(published.musgrave_results().groupby("dataset")))
@@ -36,20 +38,27 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         deciding = tables.deciding(frame)
         deciding = deciding.assign(tied=tables.marks(deciding) != "").query("method != @PRETRAINED")
         behind = deciding["mean"].max() - deciding["mean"]
-        rows.append(deciding[["method", "tied"]].assign(table=name, ours=name not in paper, behind=behind))
-    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied"]]
+        rows.append(deciding[["method", "tied"]].assign(table=name, ours=name not in paper, behind=behind, state=""))
+    for study in edition:
+        fallen = tables.fallen(study)
+        states = {"method": list(fallen), "state": list(fallen.values())}
+        rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
+    columns = ["method", "table", "ours", "behind", "tied", "state"]
+    return pd.concat(rows, ignore_index=True)[columns]
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind."""
-    behind, tied = (distances.pivot(index="method", columns="table", values=column) for column in ("behind", "tied"))
+    by_table = (distances.pivot(index="method", columns="table", values=name) for name in ("behind", "tied", "state"))
+    behind, tied, states = by_table
     order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)})
     order = order.sort_values(["ties", "behind"])
     columns = list(dict.fromkeys(distances["table"]))
     behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
     heads = [f"{name}, published" if name in published.DATASETS else titles.title(name) for name in columns]
     index = [labels.method_label(name) for name in behind.index]
-    cells = behind.map(lambda value: "–" if pd.isna(value) else f"{100 * value:.1f}")
+    states = states.loc[order.index, columns].replace("", np.nan).fillna("–")
+    cells = behind.map(lambda value: f"{100 * value:.1f}").where(behind.notna(), states)
     marks = tied.eq(True).map({True: "tie", False: ""}.get)
     return cells.set_axis(heads, axis=1).set_axis(index), marks.set_axis(heads, axis=1).set_axis(index)
 
@@ -209,4 +218,4 @@ def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = F
     table = pd.DataFrame(best)
     table = table.loc[[method for method in methods if method in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
-    return table.map(lambda value: f"{value:.3g}")
+    return table.map(lambda value: "–" if pd.isna(value) else f"{value:.3g}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dmlrc import records, studies
+from dmlrc import paths, records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.names import current
 from dmlrc.protocol import TABLE
@@ -69,8 +69,8 @@ def _named(part: str) -> list[str]:
     published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     if not published:
         raise DmlrcError(
-            "no study is published yet: `make book STUDY=quick` needs none; or run one at full budget, then "
-            "`dmlrc study export NAME`"
+            f"no study is published in {paths.home()}: go into a clone of the project, which has published ones; "
+            "`dmlrc book quick` needs none there"
         )
     return published
 

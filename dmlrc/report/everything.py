@@ -66,15 +66,25 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     once = len(records.trials) or records.meta["kind"] == TABLE  # of a table without a search, elsewhere
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if once else SEED
     places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
+    rows = pd.concat([rows.assign(state=""), _fallen(records)], ignore_index=True)
     names = rows["method"].map(_labels(records, known_methods(paper)))
     apart = about.apart(records) if experiment == titles.METHODS_TABLE else {}
     places["apart"] = [apart.get(name, "") for name in rows["method"]]
     return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
 
 
+def _fallen(records: StudyRecords) -> pd.DataFrame:
+    """A row for each method that was run and has no score, without a rank, with what became of it."""
+    states = {method: common.absence(records, method) for method in tables.fallen(records)}
+    row = {"setting": next(iter(SETTINGS)), "metric": METRICS[0], "n": 0, "tied": False}
+    return pd.DataFrame({"method": list(states), "state": list(states.values())}).assign(**row)
+
+
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
-    places = records.scores[["method", "row"]].assign(level=common.score_levels(records)).drop_duplicates()
+    ran = records.reruns[["method", "row", "level"]], records.trials[["method"]].assign(row=records.trials["method"])
+    scored = records.scores[["method", "row"]].assign(level=common.score_levels(records))
+    places = pd.concat([scored, *ran]).drop_duplicates("method")
     places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
     return {row.method: label(row.row, row.level, known) for row in places.itertuples()}
 
@@ -119,7 +129,7 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
     texts = scores.assign(cell=[labels.score(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
-    texts["cell"] = texts["cell"].astype(object)
+    texts["cell"] = texts["cell"].astype(object).where(texts["state"] == "", texts["state"])
     texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
     texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))

@@ -107,6 +107,8 @@ def _cell(column: pd.DataFrame, name: str) -> str:
 def _ranks(first: pd.DataFrame) -> list[str]:
     """The rank of each method and the ranks that it may have, "3 (2-7)"; the untrained trunk does not compete."""
     texts, place = [], 0
+    if len(first.index.drop(PRETRAINED, errors="ignore")) < 2:  # a method alone is first of none
+        return [""] * len(first)
     for name, row in first.iterrows():
         place += name != PRETRAINED
         texts.append("" if name == PRETRAINED else f"{place} ({row['rank_low']:.0f}-{row['rank_high']:.0f})")
@@ -134,8 +136,8 @@ def _lift(means: pd.Series) -> list[str]:
     lift = tables.lift(means)
     if np.isnan(lift):
         return []
-    cannot = "" if lift > 0 else ": this table cannot rank losses"
-    return [f"On average training lifts them by {labels.signed(lift, 2, '')} points over the untrained trunk{cannot}."]
+    points, cannot = labels.signed(lift, 2, ""), "" if lift > 0 else ": this table cannot rank losses"
+    return [f"On average training lifts scores by {points} points over the untrained trunk{cannot}."]
 
 
 def _validation(records: StudyRecords) -> list[str]:

@@ -98,7 +98,8 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     texts = pd.Series(printed, scores.index, dtype=object)
     if "note" in scores:
         texts += scores["note"].fillna("")
-    ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)
+    ranked = _has_rivals(scores) if "among_best" in scores else scores["mean"].notna()
+    ranks = zip(_optional(scores, "rank_low").where(ranked), _optional(scores, "rank_high"), strict=True)
     texts += [labels.brackets(*pair) for pair in ranks]
     texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
     texts = labels.against_limit(texts, _optional(scores, "cut_off"))
@@ -113,11 +114,20 @@ def _marks(scores: pd.DataFrame) -> pd.Series:
         return scores["mark"]
     if "among_best" not in scores:
         return marks
-    competing = scores[scores["among_best"].notna() & scores["mean"].notna()]
+    competing = scores[_has_rivals(scores)]
     marks[competing.index[competing["among_best"].astype(bool)]] = TIE
-    groups = ["column", *({"block"} & set(scores))]
-    marks[competing.groupby(groups, sort=False)["mean"].idxmax()] = BEST
+    marks[competing.groupby(_groups(scores), sort=False)["mean"].idxmax()] = BEST
     return marks
+
+
+def _has_rivals(scores: pd.DataFrame) -> pd.Series:
+    """Tell which numbers compete with others of their column: one that is alone is first of none."""
+    competing = _optional(scores, "among_best").notna() & scores["mean"].notna()
+    return competing & (competing.groupby([scores[name] for name in _groups(scores)]).transform("sum") > 1)
+
+
+def _groups(scores: pd.DataFrame) -> list[str]:
+    return ["column", *({"block"} & set(scores))]
 
 
 def _optional(scores: pd.DataFrame, name: str) -> pd.Series:

@@ -97,11 +97,11 @@ def marks(frame: pd.DataFrame) -> pd.Series:
     """The mark of each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
     A tie: it cannot be told from the best (among_best; by the luck of seeds alone where the frame has no such column).
-    The pretrained row does not compete.
+    The pretrained row does not compete, and a method that is alone has no mark.
     """
     competing = frame[(frame["method"] != PRETRAINED) & frame["mean"].notna()]
     result = pd.Series("", index=frame.index)
-    for _, group in competing.groupby(["setting", "metric"]):
+    for group in (rows for _, rows in competing.groupby(["setting", "metric"]) if len(rows) > 1):
         placed = group if "among_best" in group else by_luck_of_seeds(group)
         result[group.index[placed["among_best"].astype(bool)]] = "tie"
         result[group["mean"].idxmax()] = "best"

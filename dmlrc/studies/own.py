@@ -42,10 +42,10 @@ from typing import Any, get_args, get_type_hints
 from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
+from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, ONE_FOLD, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
-WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
+WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 1, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = [setting.name for setting in fields(Protocol) if setting.name not in (*KEYS, "name", "paper")]
@@ -177,7 +177,10 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
         own["crop_size"] = from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
-    return replace(base, **own | given)
+    protocol = replace(base, **own | given)
+    if protocol.folds == 1 and protocol.split != ONE_FOLD:
+        raise UsageError(f"folds is 1, and a cross-validation takes 2 or more: only split = {ONE_FOLD!r} has one")
+    return protocol
 
 
 def check_name(name: str, taken: set[str]) -> None:

@@ -212,7 +212,7 @@ class Learner:
         try:
             with self.watched():
                 value = checked_value(method.name, self.loss(embeddings, targets))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
             if isinstance(error, DmlrcError) or isinstance(method.loss, str):
                 raise
             raise failure(method, "{} embeddings of {} numbers".format(*embeddings.shape), error) from error
@@ -415,11 +415,13 @@ def check_batches(
 
 
 def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
-    """Raise UsageError for a part that is to be scored and has no class of two images. labels: (N,)."""
+    """Raise UsageError for a part that is to be scored and is one class, or has none of two images. labels: (N,)."""
     parts = {
         f"the validation classes of fold {place}": fold.val for place, fold in enumerate(splits.folds) if validates
     }
     for what, images in (parts | {"the test classes": splits.test}).items():
+        if len(np.unique(labels[images])) == 1:
+            raise UsageError(f"{what} are one class alone, in which nothing else can be found: let there be two")
         if np.bincount(labels[images]).max() < 2:
             raise UsageError(f"{what} have a single image each, so that nothing can be found: add images to some")
 

@@ -7,7 +7,7 @@ from factories import fake_records, made_up_unit
 
 from dmlrc import records, run, studies
 from dmlrc.methods import Float
-from dmlrc.report import about, everything, labels, ranking, tables
+from dmlrc.report import about, choosing, everything, labels, ranking, tables
 from dmlrc.report.musgrave2020 import page
 from dmlrc.report.photos import answer
 
@@ -36,7 +36,7 @@ def test_methods_in_order_with_intervals_and_marks():
     assert "seeds alone" in " ".join(lines)
     means = first.set_index("method")["mean"]
     lift = means.drop("pretrained").mean() - trunk
-    assert f"On average training lifts them by {100 * lift:+.2f} points" in " ".join(lines)
+    assert f"On average training lifts scores by {100 * lift:+.2f} points" in " ".join(lines)
     assert "searched once" in " ".join(lines)
     assert max(map(len, lines)) <= 110
 
@@ -87,6 +87,23 @@ def test_the_fallen_stand_in_the_table_without_a_rank():
     assert "(1 lost)" in next(line for line in lines if f" {hurt} " in line)
     assert any(line.startswith("lost: reruns") for line in lines)
     assert answer.sentences(replace(records, **frames))[2] == "Without a result: ArcFace (diverged)."
+
+
+def test_a_method_alone_is_first_of_none_and_the_fallen_stand_below():
+    fallen = fake_records(study="grocery-quick", trials=3, reruns=3, diverged=sorted({*tables.METHODS} - {"margin"}))
+    rows, _ = ranking.ranked(fallen)
+    by_name = {row[1]: row for row in rows[1:]}
+    assert (by_name["margin"][0], by_name["margin"][3]) == ("", "")
+    assert by_name["triplet"][2] == "diverged"
+    assert len(by_name) == 1 + len(tables.METHODS)
+    behind = choosing.distances_behind([fallen]).query("ours").set_index("method")
+    assert (behind["tied"].any(), behind["state"]["triplet"]) == (False, "diverged")
+    cells, _ = choosing.place_cells(behind.reset_index())
+    assert cells.iloc[:, 0].value_counts().to_dict() == {"diverged": len(tables.METHODS) - 1, "0.0": 1}
+    every = everything.result_cells(everything.every_result([fallen]))
+    of_table = every[every["experiment"] == "methods table"]
+    assert of_table.loc["Triplet", ["MAP@R", "rank", "runs"]].tolist() == ["diverged", "–", "0"]
+    assert len(set(of_table.index)) == len(by_name)
 
 
 def test_a_table_that_training_did_not_lift_cannot_rank_losses():

@@ -38,8 +38,9 @@ def test_the_highest_is_best_and_ties_are_those_that_compete():
     assert marks["CUB", "P@1"].tolist() == ["", "best", "tie"]
     _, marks = results_table(scores(among_best=[False, np.nan, True]))  # B does not compete
     assert marks["CUB", "P@1"].tolist() == ["", "", "best"]
-    _, marks = results_table(scores(among_best=[False, True, True], block=["x", "y", "y"]))
-    assert marks["CUB", "P@1"].tolist() == ["best", "best", "tie"]
+    cells, marks = results_table(scores(among_best=[True, True, True], block=["x", "y", "y"], rank_low=1, rank_high=2))
+    assert marks["CUB", "P@1"].tolist() == ["", "best", "tie"]  # A is alone, and first of none
+    assert cells["CUB", "P@1"].str.contains(r"\(").tolist() == [False, True, True]
     _, marks = results_table(scores())  # a paper's column, of whose scatter nothing is known
     assert marks["CUB", "P@1"].tolist() == ["", "", ""]
 

@@ -46,6 +46,16 @@ def test_what_is_in_a_folder(folder):
     assert "minute" in said
 
 
+def test_a_name_that_is_no_text_is_spelt_out(folder, call):
+    home = folder(8, images=3)
+    (home / "07").rename(home / "07\x1b[31m\n")
+    for photo in sorted((home / "07\x1b[31m\n").iterdir())[1:]:
+        photo.unlink()
+    code, told, _ = call("photos", str(home), "--check")
+    assert code == 0
+    assert r"a single photo: 07\x1b[31m\n; it cannot be found" in told
+
+
 def test_files_that_are_no_images_are_counted(folder):
     home = folder(8)
     for name in ("00/a.MOV", "00/b.mov", "03/note", "03/.hidden"):

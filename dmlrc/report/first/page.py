@@ -1,5 +1,6 @@
 """Numbers of the first page: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -78,7 +79,8 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
     for row in frame.itertuples():
         name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
         low, value, high = map(signed_number, (row.low, row.value, row.high))
-        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value} ({low} to {high})"
+        interval = "" if math.isnan(row.low) else f" ({low} to {high})"  # as where each loss has one rerun
+        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value}{interval}"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
 
 
