@@ -258,6 +258,8 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
             if not 0 < low <= high <= most or math.isinf(high):
                 limit = f", at most {most}" if most == 1 else ""
                 raise UsageError(f"{name} of protocol {self.name} is from {low} to {high}: it rises, above 0{limit}")
+        if any(epoch < 1 for epoch in self.lr_steps):
+            raise UsageError(f"lr_steps of protocol {self.name} are {self.lr_steps}: they are epochs, from 1")
         if not 0 < self.class_share <= 1:
             raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
         if self.validates and "map_at_r" not in self.val_metrics:

@@ -124,7 +124,7 @@ def trials_paid_cells(paid: pd.DataFrame) -> pd.DataFrame:
     """The means of `trials_paid` as cells, in percent: a row a number of hyperparameters, of each kind of study."""
     grouped = _by_number(paid)
     counts = [count for count in TRIALS if count in paid]
-    heads = {count: f"{count} trials" for count in counts} | {"test": "between searches, test"}
+    heads = {count: labels.plural(count, "trial") for count in counts} | {"test": "between searches, test"}
     cells = (100 * grouped[list(heads)]).map("{:.1f}".format).replace("nan", "–").rename(columns=heads)
     cells.insert(0, "losses", grouped["losses"].astype(str))
     return cells.rename_axis(["Searched", "hyperparameters"])

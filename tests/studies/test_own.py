@@ -227,6 +227,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ('[mine]\nlike = "glyphs-quick"\nsplit = "ratio_4_1_5"\n', "has one fold, not 4: set folds = 1"),
         (f'[mine]\nlike = "glyphs-quick"\nembedding_dim = {10**30}\n', "1 or more, and at most 65,536"),
         (f'[mine]\nlike = "glyphs-quick"\nlr = {10**400}\n', "0 or more, and finite"),
+        ('[mine]\nlike = "glyphs-quick"\nlr_steps = [-1, 3]\n', "they are epochs, from 1"),
         ('[mine]\nlike = "glyphs-quick"\ntrials = 0\n', "1 or more"),
         ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
         ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
