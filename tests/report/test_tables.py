@@ -678,6 +678,14 @@ def repeated(searches=3, reruns=3, search=0.02, seed=0.001):
     return records_module.from_units(units, meta | {"repetitions": searches})
 
 
+def test_the_fallen_stand_below_the_tables_of_what_searches_cost_and_found():
+    fallen = fake_records(diverged=["arcface"])
+    for cells in (page.cost_cells(fallen), page.sensitivity_cells(fallen)):
+        assert cells.iloc[-1].tolist() == ["diverged", *["–"] * (cells.shape[1] - 1)]
+        assert (cells.index[-1], cells.index.name) == ("ArcFace", "method")
+        assert len(cells) == len(tables.METHODS)
+
+
 def test_where_searches_were_repeated_intervals_count_their_luck():
     found = repeated()
     frame = tables.accuracy(found)

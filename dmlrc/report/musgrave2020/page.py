@@ -206,7 +206,14 @@ def cost_cells(records: StudyRecords) -> pd.DataFrame:
     cells = pd.DataFrame({"search, minutes": (table["search_seconds"] / 60).map("{:.1f}".format)})
     cells["a rerun, seconds"] = table["seconds"].map("{:.1f}".format)
     cells["a rerun, steps"] = table["steps"].map("{:,.0f}".format)
-    return cells.rename(index=labels.method_label)
+    return _and_fallen(cells, records).rename(index=labels.method_label)
+
+
+def _and_fallen(cells: pd.DataFrame, records: StudyRecords) -> pd.DataFrame:
+    """Cells by method with a last row for each that was run and came to no score, whose first one says what became."""
+    fallen = {name: state for name, state in tables.fallen(records).items() if name not in cells.index}
+    rows = pd.DataFrame({cells.columns[0]: fallen}, dtype=object)
+    return pd.concat([cells.astype(object), rows.reindex(columns=cells.columns, fill_value="–")]).rename_axis("method")
 
 
 def sensitivity_cells(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
@@ -214,7 +221,7 @@ def sensitivity_cells(records: StudyRecords, methods: Methods = METHODS) -> pd.D
     table = tables.sensitivity(records)
     cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
     cells = cells.rename(columns={"median_share": "median / best"})
-    return cells.rename(index=lambda name: labels.method_label(name, methods))
+    return _and_fallen(cells, records).rename(index=lambda name: labels.method_label(name, methods))
 
 
 def best_hyperparameters_cells(records: StudyRecords) -> pd.DataFrame:
