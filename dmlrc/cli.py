@@ -79,7 +79,7 @@ def study_run(
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     workers: Workers = 1,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, help="Searches of each method; default the study's.")
+        int | None, typer.Option(min=1, max=10_000, help="Searches of each method; default the study's.")
     ] = None,
     proposals: Annotated[
         int, typer.Option(min=1, help="Trials of a search that run at a time. More end earlier and search less well.")
@@ -307,7 +307,7 @@ def power(
     search_sd: Annotated[float | None, typer.Option(help="Standard deviation of a method's searches.")] = None,
     seed_sd: Annotated[float | None, typer.Option(help="Standard deviation of the reruns of one search.")] = None,
     methods: Annotated[
-        int | None, typer.Option(min=2, help="How many are compared; default the study's, or 14.")
+        int | None, typer.Option(min=2, max=1_000, help="How many are compared; default the study's, or 14.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:

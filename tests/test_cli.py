@@ -159,6 +159,8 @@ def test_methods_lists_those_of_all_papers():
         (["study", "run", "glyph-quick"], 2, "unknown study 'glyph-quick': did you mean 'glyphs-quick'?"),
         (["study", "run", "glyphs-smoke", "--method", "contrastiv"], 2, "did you mean 'contrastive'?"),
         (["study", "run", "glyphs-smoke", "--workers", "0"], 2, "--workers"),
+        (["study", "run", "glyphs-smoke", "--repetitions", "1000000"], 2, "--repetitions"),
+        (["power", "--difference", "1", "--methods", "100000"], 2, "--methods"),
         (["study", "run", "glyphs-smoke", "--workers", "999999"], 2, "999999 workers cannot run here"),
         (["book", "quick", "--workers", "999999"], 2, "999999 workers cannot run here"),
         (["study", "run", "nosuch"], 2, "; `dmlrc study list WORD` finds those with a word in their names\n"),
