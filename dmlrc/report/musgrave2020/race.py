@@ -36,10 +36,10 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "most_forgiving": share.idxmax(),
         "least_forgiving.share": share.min(),
         "most_forgiving.share": share.max(),
-    } | _of_rate(study)
+    } | of_rate(study)
 
 
-def _of_rate(study: StudyRecords) -> dict[str, float | str]:
+def of_rate(study: StudyRecords) -> dict[str, float | str]:
     """The rate that all methods of a study share, against the grid that chose it; nothing where none was run.
 
     inside: it is the best of the grid, with worse ones on both sides; better_elsewhere: how many methods of the grid do
