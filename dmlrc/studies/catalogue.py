@@ -169,7 +169,7 @@ def _depths() -> list[Study]:
 _DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
     ("cars196crops", "embedder", 10): 3e-5,
     ("cars196crops", "last-block", 10): 3e-5,
-    ("cars196crops", "half", 10): 3e-5,
+    ("cars196crops", "half", 10): 1e-5,
     ("cars196crops", "whole", 10): 3e-5,
     ("cars196crops", "embedder", 20): 3e-5,
     ("cars196crops", "whole", 20): 3e-6,
