@@ -232,11 +232,10 @@ def test_the_trunk_that_two_processes_scored_is_kept_once(tiny, whole, home):
     assert list(folder.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_loss_that_ends_the_process_is_no_success(tiny, workers):
+def test_a_loss_that_ends_the_process_is_no_success(tiny):
     ends = cell(LOSS.replace("return -pull", "raise SystemExit(0)\n    return -pull"))
     with pytest.raises(errors.LossError, match=r"fails on a batch of .*: SystemExit: 0"):
-        run.run(tiny, methods=[ends], workers=workers)
+        run.run(tiny, methods=[ends])
 
 
 def _deadly(folder, deaths):
