@@ -40,7 +40,10 @@ ALWAYS: dict[str, str] = {
     "positive and negative pairs (JSD) rises and falls with MAP@R": "all editions leave curves as they are",
     "the more two searches of a loss differ in their test scores": "the made-up editions scale the noise of all losses "
     "alike; test_decides.py has it by loops",
-    "the search moves a score more than the seed does": "the made-up editions scale both kinds of noise alike",
+    **dict.fromkeys(
+        ("the search moves a score more than the seed does", "on cars little more"),
+        "the made-up editions scale both kinds of noise alike",
+    ),
     **dict.fromkeys(
         (
             "On photographs of groceries training lowered the score",
