@@ -40,6 +40,46 @@ FIRST_PAGE = ("tests/report/test_guards.py", "-k", "00_introduction")
 
 MUTATIONS = (
     Mutation(
+        "plan-before-the-lock",
+        "dmlrc/run.py",
+        "        todo = planned()  # anew: until now another process may have run them\n",
+        "",
+        "two processes of one study make each other's finished runs again",
+        ("tests/test_study.py", "-k", "another_process_ends"),
+    ),
+    Mutation(
+        "loss-that-exits",
+        "dmlrc/training/__init__.py",
+        "except (Exception, SystemExit) as error:",
+        "except Exception as error:",
+        "a loss that calls sys.exit(0) ends a study as if all were well",
+        ("tests/test_study.py", "-k", "ends_the_process"),
+    ),
+    Mutation(
+        "trunk-scored-twice",
+        "dmlrc/run.py",
+        '(model or record["kind"] == PRETRAINED) and',
+        "model and",
+        "a record of the untrained trunk is set aside that nothing replaced",
+        ("tests/test_study.py", "-k", "trunk_that_two"),
+    ),
+    Mutation(
+        "caption-shown-in-each",
+        "dmlrc/report/publish.py",
+        "block.is_shown, shared = True, _printed(block.text)",
+        "shared = _printed(block.text)",
+        "what the captions of a block share stands over each of its tables",
+        ("tests/report/test_publish.py", "-k", "captions_share"),
+    ),
+    Mutation(
+        "alone-is-first",
+        "dmlrc/report/results_table.py",
+        '.transform("sum") > 1)',
+        '.transform("sum") > 0)',
+        "the only method of a table is bold and has rank 1",
+        ("tests/report/test_results_table.py", "-k", "highest_is_best"),
+    ),
+    Mutation(
         "best-and-worst-swapped",
         "dmlrc/report/musgrave2020/winners.py",
         '"best": deciding["mean"].idxmax(),',
