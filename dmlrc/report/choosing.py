@@ -57,8 +57,7 @@ def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
     heads = [f"{name}, published" if name in published.DATASETS else titles.title(name) for name in columns]
     index = [labels.method_label(name) for name in behind.index]
-    states = states.loc[order.index, columns].replace("", np.nan).fillna("–")
-    cells = behind.map(lambda value: f"{100 * value:.1f}").where(behind.notna(), states)
+    cells = behind.map(lambda value: f"{100 * value:.1f}").where(behind.notna(), states.fillna("–"))
     marks = tied.eq(True).map({True: "tie", False: ""}.get)
     return cells.set_axis(heads, axis=1).set_axis(index), marks.set_axis(heads, axis=1).set_axis(index)
 

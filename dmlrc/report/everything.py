@@ -82,9 +82,9 @@ def _fallen(records: StudyRecords) -> pd.DataFrame:
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
-    ran = records.reruns[["method", "row", "level"]], records.trials[["method"]].assign(row=records.trials["method"])
-    scored = records.scores[["method", "row"]].assign(level=common.score_levels(records))
-    places = pd.concat([scored, *ran]).drop_duplicates("method")
+    scored = records.scores.assign(level=common.score_levels(records))
+    frames = (frame[["method", "row", "level"]] for frame in (scored, records.reruns, records.trials))
+    places = pd.concat(frames).drop_duplicates("method")
     places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
     return {row.method: label(row.row, row.level, known) for row in places.itertuples()}
 
