@@ -72,9 +72,7 @@ def absence(records: StudyRecords | None, method: str) -> str:
     """The reason why a method has no scores: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
     if records is not None and (records.scores["method"] == method).any():
         return ""
-    frames = (records.runs, records.trials, records.reruns) if records is not None else ()
-    states = {state for frame in frames for state in frame["state"][frame["method"] == method]}
-    return next((reason for reason in tables.NO_RESULT if reason in states), "unfinished" if states else "not run")
+    return "not run" if records is None else tables.fallen(records).get(method, "not run")
 
 
 def protocol_of(records: StudyRecords, method: str) -> dict:

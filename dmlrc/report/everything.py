@@ -75,7 +75,7 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 
 def _fallen(records: StudyRecords) -> pd.DataFrame:
     """A row for each method that was run and has no score, without a rank, with what became of it."""
-    states = {method: common.absence(records, method) for method in tables.fallen(records)}
+    states = tables.fallen(records)
     row = {"setting": next(iter(SETTINGS)), "metric": METRICS[0], "n": 0, "tied": False}
     return pd.DataFrame({"method": list(states), "state": list(states.values())}).assign(**row)
 

@@ -24,7 +24,7 @@ def lines(records: StudyRecords) -> list[str]:
     parts = (facts["data"], *(f"{name} {facts[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
     head += _unfinished(under_way)
-    if tables.accuracy(records).empty:
+    if records.reruns.empty:
         return [*head, "", *_validation(records)]
     rows, legend = ranked(records)
     if records is not under_way:
@@ -77,18 +77,19 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
-    lost, apart = tables.lost_reruns(records)["lost"], about.apart(records)
+    runs, apart = tables.status(records), about.apart(records)
+    lost = runs["diverged_reruns"] + runs["failed_reruns"]
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
         cells = [_cell(column, name) for column in columns]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
-        cells[0] += f" ({lost[name]} lost)" if name in lost else ""
+        cells[0] += f" ({lost[name]} lost)" if lost.get(name, 0) else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
     if apart:
         rows = [(*row, apart.get(row[1], "" if place else about.NOT_AS_THE_PROTOCOL)) for place, row in enumerate(rows)]
     signs = labels.signs(pd.DataFrame(rows[1:]))
-    some_lost = not lost.index.intersection(first.index).empty
+    some_lost = bool(lost.reindex(first.index).sum())
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
     notes = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
     return rows, [*legend, *notes, *filter(None, [signs])]

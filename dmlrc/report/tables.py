@@ -114,31 +114,26 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     Counts: trials, diverged and failed ones among them; reruns with scores, diverged_reruns, failed_reruns. state:
     "complete"; "diverged" or "failed" (no trial ended with a number); "unfinished"; "not run".
     """
-    limited = cut_off(records)
     searches = records.meta.get("repetitions", 1)
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
-    rows = {}
-    for method in ordered([*methods, *records.runs["method"]], methods):
-        trials, again = (frame["state"][frame["method"] == method] for frame in (records.trials, records.reruns))
-        row = {"trials": len(trials), "reruns": int((again == "complete").sum())}
-        for state in NO_RESULT:
-            row |= {state: int((trials == state).sum()), f"{state}_reruns": int((again == state).sum())}
-        rows[method] = row | {"state": _state(row, budget), "cut_off": float(limited.get(method, 0.0))}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    frames = (records.trials, records.reruns)
+    trials, reruns = (frame.groupby(["method", "state"]).size().unstack(fill_value=0) for frame in frames)
+    counts = {"trials": trials.sum(axis=1), "reruns": reruns.get("complete")}
+    for state in NO_RESULT:
+        counts |= {state: trials.get(state), f"{state}_reruns": reruns.get(state)}
+    names = ordered([*methods, *records.runs["method"], *trials.index, *reruns.index], methods)
+    table = pd.DataFrame(counts, index=names, dtype=float).fillna(0).astype(int)
+    states = [_state(row, budget) for row in table.to_dict("records")]
+    return table.assign(state=states, cut_off=cut_off(records).reindex(names).fillna(0.0))
 
 
 def fallen(records: StudyRecords) -> dict[str, str]:
-    """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished"."""
-    ran = {*records.trials["method"], *records.reruns["method"]} - {*records.scores["method"]}
-    states = status(records)["state"]
-    return {name: states[name] for name in ordered(ran)}
+    """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished".
 
-
-def lost_reruns(records: StudyRecords) -> pd.DataFrame:
-    """The methods of which reruns came to nothing, in their order, by method: lost (how many), of (how many)."""
-    reruns = records.reruns
-    counts = reruns["state"].isin(NO_RESULT).groupby(reruns["method"], sort=False).agg(lost="sum", of="size")
-    return counts[counts["lost"] > 0]
+    None of a study without reruns, which are what is scored.
+    """
+    states = status(records)["state"].drop(records.scores["method"].unique(), errors="ignore")
+    return {name: state for name, state in states.items() if state not in ("complete", "not run")}
 
 
 def cut_off(records: StudyRecords) -> pd.Series:
@@ -156,12 +151,17 @@ def cut_off(records: StudyRecords) -> pd.Series:
 
 
 def _state(row: Mapping[str, int], budget: Mapping) -> str:
-    if not row["trials"]:
+    failed = row["failed"] + row["failed_reruns"]
+    lost = failed + row["diverged"] + row["diverged_reruns"]
+    ended = row["reruns"] + row["diverged_reruns"] + row["failed_reruns"]
+    if not row["trials"] + ended:
         return "not run"
-    if row["trials"] >= budget["trials"] and row["diverged"] + row["failed"] == row["trials"]:
-        return "failed" if row["failed"] else "diverged"
-    ended = sum(row[name] for name in ("reruns", "diverged_reruns", "failed_reruns"))
-    return "complete" if row["trials"] >= budget["trials"] and ended >= budget["reruns"] else "unfinished"
+    searched = row["trials"] >= budget["trials"] or not row["trials"]  # at given settings nothing is searched
+    nothing_to_rerun = 0 < row["trials"] == row["diverged"] + row["failed"]
+    if not searched or (ended < budget["reruns"] and not nothing_to_rerun):
+        return "unfinished"
+    has_result = row["reruns"] and not nothing_to_rerun
+    return "complete" if has_result or not lost else "failed" if failed else "diverged"
 
 
 def cost(records: StudyRecords) -> pd.DataFrame:

