@@ -59,7 +59,7 @@ def cached_images(name: str, files: Sequence[Path], form: Form) -> np.ndarray:
         raise DmlrcError(f"data set {name!r} lists no images: get it again")
     filename = f"{name}-{form.size}-{form.square}-{fingerprint(files, astuple(form))}.npy"
     shape = (len(files), form.channels, form.size, form.size)
-    return cached_rows(filename, shape, "|u1", lambda: _decode_all(name, files, form))
+    return cached_rows(filename, shape, "|u1", lambda: decode_all(name, files, form))
 
 
 def cached_array(filename: str, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -179,7 +179,7 @@ def _explained(target: Path) -> Iterator[None]:
         ) from error
 
 
-def _decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndarray]:
+def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndarray]:
     """Yield the images in order, some at a time; raise one error for all that cannot be decoded."""
     bad = []
     # Threads, because PIL decodes and resizes outside the interpreter's lock.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from dmlrc import paths
 from dmlrc.data import augment
+from dmlrc.data.cache import decode_all
 from dmlrc.data.decoding import Form, decode, stored
 from dmlrc.data.listing import is_image
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -105,10 +106,14 @@ class RetrievalModel(nn.Module):
 
         Raises UsageError for none, and for what is no image.
         """
-        given = self.configuration
-        form = Form(given.side, given.channels, given.square, upright=given.dataset.startswith("folder:"))
         device = next(self.parameters()).device
-        return embed(self, _Decoded(images, form), lambda batch: batch, BATCH, device)
+        return embed(self, _Decoded(images, self.form), lambda batch: batch, BATCH, device)
+
+    @property
+    def form(self) -> Form:
+        """The form in which images are decoded, that of the images it was trained on."""
+        given = self.configuration
+        return Form(given.side, given.channels, given.square, upright=given.dataset.startswith("folder:"))
 
 
 @dataclass(frozen=True)
@@ -168,14 +173,16 @@ def load(path: str | Path) -> RetrievalModel:
 def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
     """Write "embeddings" (N, D) float32 and "paths" (N,) of all images in a folder, and return N and D.
 
-    Raises MissingDataError for a folder without images, UsageError for an output that is there, DmlrcError where an
-    image cannot be read or the file not be written.
+    Raises MissingDataError for a folder without images, UsageError for an output that is there, DmlrcError that names
+    all images that cannot be read, or where the file cannot be written.
     """
     images = sorted(path for path in folder.rglob("*") if is_image(path))
     if not images:
         raise MissingDataError(f"there are no images in {folder}: name a folder of photographs")
     paths.check_new(output)
-    embeddings = load(model).embed(images)
+    loaded = load(model)
+    chunks = decode_all(folder.name, images, loaded.form)
+    embeddings = np.concatenate([loaded.embed(torch.from_numpy(chunk)) for chunk in chunks])
     with paths.new_target(output) as new, new.open("wb") as stream:  # as it is named: NumPy would add .npz
         np.savez(stream, embeddings=embeddings, paths=np.array([str(path) for path in images]))
     return embeddings.shape

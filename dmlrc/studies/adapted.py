@@ -115,7 +115,8 @@ def _experiments(main: Study) -> Iterator[Study]:
     untrained = replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED)
     yield _study(main, "trunks", untrained, _trunks(main), sweep=True)
     if main.protocol.frozen_trunk:
-        yield _study(main, "projections", untrained, rows(_projections(main)), sweep=True)
+        random_layers = levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
+        yield _study(main, "projections", untrained, rows(random_layers), sweep=True)
     yield from _roth(main)
     yield from _fehervari(main)
     yield from _zhai(main)
@@ -130,20 +131,17 @@ def _experiments(main: Study) -> Iterator[Study]:
     )
     if main.name == "cars196crops-frozen":
         yield _zeng(main)
-    for protocol, methods in _papers(main):
-        if main.name in RATES_OF:
-            yield _rates(main, protocol, methods)
-        if main.name in GRIDS_OF:
-            yield _rate_grid(main, protocol, methods)
-
-
-def _papers(main: Study) -> list[tuple[Protocol, tuple[Method, ...]]]:
-    return [
+    papers = (
         (_like(main, roth2020.PROTOCOL), _roth_methods(main)),
         (_like(main, fehervari2019.PROTOCOL), _fehervari_methods()),
         (_zhai_protocol(main), zhai2019.METHODS),
         (_like(main, oi2021.PROTOCOL), oi2021.METHODS),
-    ]
+    )
+    for protocol, methods in papers:
+        if main.name in RATES_OF:
+            yield _rates(main, protocol, methods)
+        if main.name in GRIDS_OF:
+            yield _rate_grid(main, protocol, methods)
 
 
 def _study(
@@ -218,11 +216,6 @@ def _trunks(main: Study) -> tuple[Method, ...]:
 
 
 _PROJECTED = {"embedding_dim": 128}
-
-
-def _projections(main: Study) -> Sequence[Level]:
-    """Starts of training: the trunk behind a random linear layer, for embeddings of every size."""
-    return levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
 
 
 def _untrained(trunk: str) -> Method:

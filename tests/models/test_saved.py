@@ -83,6 +83,13 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
         saved.embed_folder(path, photos, tmp_path / "e.npz")
     (tmp_path / "few").mkdir()
     shutil.copy(files[0], tmp_path / "few")
+    for name in ("a.png", "z.png"):
+        (tmp_path / "few" / name).write_text("no image")
+    with pytest.raises(DmlrcError, match=r"2 images cannot be read: .*a\.png .*z\.png"):
+        saved.embed_folder(path, tmp_path / "few", tmp_path / "bad.npz")
+    assert not (tmp_path / "bad.npz").exists()
+    for name in ("a.png", "z.png"):
+        (tmp_path / "few" / name).unlink()
     saved.embed_folder(path, tmp_path / "few", tmp_path / "without-an-ending")
     assert len(np.load(tmp_path / "without-an-ending")["paths"]) == 1
 
