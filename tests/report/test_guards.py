@@ -129,7 +129,7 @@ ALWAYS: dict[str, str] = {
             "nearly half of what separates its best method from its worst",
             "agree to rounding; with four images a class they do not",
             "one of its training classes is tested",
-            "Nine of these faults change a percentage,** six of them a score",
+            "Nine of these faults make a percentage wrong,** six of them a score",
             "within their intervals",
             "On groceries, P@1 gains",
         ),
