@@ -120,14 +120,14 @@ ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         (
             "hardly more often than by chance",
-            "with fifty images a class little is lost",
+            "with fifty images per class little is lost",
             "Copies with the same label change nothing",
             "would be smaller than any that is drawn",
             "that of a guess",
             "with and without margin the loss is",
             "looks better than a decaying one instead of worse",
             "nearly half of what separates its best method from its worst",
-            "agree to rounding; with four images a class they do not",
+            "agree to rounding; with four images per class they do not",
             "one of its training classes is tested",
             "Nine of these faults make a percentage wrong,** six of them a score",
             "within their intervals",
