@@ -1141,5 +1141,5 @@ def test_the_card_counts_verdicts(edition, quick_bootstrap, monkeypatch):
     assert set(found.loc[["zhai-t2", "zhai-t3"], "outcome"]) == {"not run"}
     assert found.loc["zhai-f1", "outcome"] == "no result"
     cells = card.card(found)
-    assert cells.loc["musgrave-t4", "by how much"].endswith("reproduced; ρ of the order: x +0.50")
+    assert cells.loc["musgrave-t4", "by how much"].endswith("reproduced; rank correlation of the order: x +0.50")
     assert cells.loc["musgrave-t4", "here"] == '<a href="04_which_loss_wins.html#musgrave-t4">musgrave-t4</a>'

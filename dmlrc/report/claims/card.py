@@ -57,7 +57,7 @@ def outcome(given: Counter) -> str:
 
 
 def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
-    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (ρ as text)."""
+    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text)."""
     judgements = judge_all(edition) if judged_claims is None else judged_claims
     ranked, rows = _orders(edition), {}
     for id, exhibit in EXHIBITS.items():
@@ -143,7 +143,7 @@ def _measure(row: tuple) -> str:
         change = toy_change()
         parts.append(f"test P@1 {100 * change.value:+.0f} points ({change.n} seeds)")
     if row.order:
-        parts.append(f"ρ of the order: {row.order}")
+        parts.append(f"rank correlation of the order: {row.order}")
     return "; ".join(filter(None, parts)) or "–"
 
 
