@@ -114,8 +114,8 @@ MUTATIONS = (
     Mutation(
         "false-sentence",
         "notebooks/04_which_loss_wins.ipynb",
-        "**Our order is like the published one on cars only.**",
-        "**Our order is like the published one on birds only.**",
+        "**Our order clearly follows a published one on cars only.**",
+        "**Our order clearly follows a published one on birds only.**",
         "the chapter says of birds what is true of cars",
         ("tests/report/test_guards.py", "-k", "04_which_loss_wins"),
     ),

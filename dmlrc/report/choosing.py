@@ -125,7 +125,7 @@ def trials_paid_cells(paid: pd.DataFrame) -> pd.DataFrame:
     counts = [count for count in TRIALS if count in paid]
     heads = {count: labels.plural(count, "trial") for count in counts} | {"test": "between searches, test"}
     cells = (100 * grouped[list(heads)]).map("{:.1f}".format).replace("nan", "–").rename(columns=heads)
-    cells.insert(0, "losses", grouped["losses"].astype(str))
+    cells.insert(0, "losses × data sets", grouped["losses"].astype(str))
     return cells.rename_axis(["Searched", "hyperparameters"])
 
 

@@ -48,7 +48,7 @@ def _of_study(
     frame = tables.accuracy(study)
     deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
-    tests = [tables.rank_agreement(frame, scores) for scores in paper.values()]
+    tests = {table: tables.rank_agreement(frame, scores) for table, scores in paper.items()}
     below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
     return below | {
         "losses": float(len(deciding)),
@@ -60,6 +60,7 @@ def _of_study(
         "joined": joining_gain(frame),
         "visible": 100 * significance.visible(compared),
         "top_five": np.nan if five is None else float(five[1] or np.inf),
-        **prose.span("rho", [test["rho"] for test in tests]),
-        **prose.span("p", [test["p"] for test in tests]),
+        **prose.span("rho", [test["rho"] for test in tests.values()]),
+        **prose.span("p", [test["p"] for test in tests.values()]),
+        **{f"p.{table}": test["p"] for table, test in tests.items()},
     }
