@@ -13,7 +13,7 @@ import typer
 
 import dmlrc  # its parts are imported by the commands that use them
 from dmlrc import errors
-from dmlrc.errors import DmlrcError, UsageError, printable
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError, printable
 
 _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a switch has the type <bool> in its help
 app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
@@ -148,7 +148,9 @@ def study_check(
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
-    names = [_recorded(name).name] if name else sorted(here)
+    names = [dmlrc.records.load(_recorded(name).name).name] if name else sorted(here)
+    if not names:
+        raise MissingDataError(f"there are no records in {' or '.join(map(str, roots))}")
     several = f"{len(names)} stud{'y' if len(names) == 1 else 'ies'}"
     known = dmlrc.studies.known()
     sentences = []
@@ -238,7 +240,7 @@ def board(
     from dmlrc.report import ranking
 
     if context.invoked_subcommand is None:
-        _print_lines(ranking.lines(board.load_board(dmlrc.studies.get(study).name)))
+        _print_lines(ranking.lines(board.load_board(dmlrc.studies.get(study))))
 
 
 @board_app.command("check")
@@ -250,7 +252,10 @@ def board_check(
     """Check entries: the file is the loss that was trained, nothing is missing, and units run again agree."""
     from dmlrc import board
 
-    for name in [entry] if entry else board.entries():
+    entries = [entry] if entry else board.entries()
+    if not entries:
+        raise MissingDataError(f"there is no entry in {dmlrc.paths.results()}: name the clone in DMLRC_HOME")
+    for name in entries:
         _print_lines(board.check_board(name, units, seed))
 
 

@@ -84,7 +84,7 @@ def test_an_entry_stands_beside_the_methods_with_a_rank(name):
     assert name == f"{BASE.name}/board/mine"
     assert board.entries() == board.entries(BASE.name) == [name]
     assert board.entries("grocery-quick") == []
-    found = board.load_board(BASE.name)
+    found = board.load_board(BASE)
     assert set(found.trials["method"]) == {"contrastive", "triplet", "mine"}
     assert found.meta["budget"] == records.load(BASE.name).meta["budget"]
     assert re.search(r"^\d \(1-3\) +mine ", "\n".join(ranking.lines(found)), re.M)
@@ -197,9 +197,10 @@ def test_only_data_that_everybody_has_has_a_board(file):
     assert method.space == {"margin": Float(0, 1)}
 
 
-def test_without_the_study_there_is_nothing_to_stand_beside():
+def test_without_the_study_there_is_nothing_to_stand_beside(monkeypatch):
+    monkeypatch.setattr(board, "entries", lambda base=None: ["glyphs-smoke/board/mine"])
     with pytest.raises(MissingDataError, match="dmlrc study run glyphs-smoke"):
-        board.load_board(BASE.name)
+        board.load_board(BASE)
     with pytest.raises(UsageError, match="entry"):
         list(board.check_board("glyphs-smoke/board/none"))
 
@@ -232,3 +233,10 @@ def test_the_entries_of_this_repository_are_what_their_files_train(monkeypatch):
     budget = studies.get("grocery-quick").budget
     for name in board.entries("grocery-quick"):
         assert len(board.checked_units(name)) == budget.trials + budget.reruns
+
+
+def test_a_board_without_an_entry_is_no_table_of_the_study():
+    with pytest.raises(MissingDataError, match="no entry stands beside glyphs-quick"):
+        board.load_board(studies.get("glyphs-quick"))
+    with pytest.raises(UsageError, match="the data of grocery-frozen does not come with the package"):
+        board.load_board(studies.get("grocery-frozen"))

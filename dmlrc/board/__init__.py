@@ -44,12 +44,16 @@ except errors.DmlrcError as error:
 
 def entry_study(base: Study, method: Method) -> Study:
     """The comparison that an entry is. Raises UsageError where the base has no board."""
+    _require_board(base)
+    return replace(comparison.comparison_study(base), name=f"{base.name}/{_BOARD}/{method.name}")
+
+
+def _require_board(base: Study) -> None:
     if data.state(base.dataset) != "embedded":
         raise UsageError(
             f"the data of {base.name} does not come with the package, so that nobody could check an entry: name a "
             "study of glyphs, icons or grocery-lite0"
         )
-    return replace(comparison.comparison_study(base), name=f"{base.name}/{_BOARD}/{method.name}")
 
 
 def submit(study: Study, method: Method, file: Path) -> Path:
@@ -87,16 +91,22 @@ def _base(name: str) -> str:
     return Path(name).parents[1].as_posix()
 
 
-def load_board(base: str) -> StudyRecords:
+def load_board(base: Study) -> StudyRecords:
     """The records of a study with those of every entry beside it.
 
-    Raises MissingDataError where the study was not run here, DmlrcError for an entry of another configuration.
+    Raises UsageError where the study has no board, MissingDataError where it has no entry or was not run here, and
+    DmlrcError for an entry of another configuration.
     """
-    whole = records.find(base)
+    _require_board(base)
+    if not (names := entries(base.name)):
+        raise MissingDataError(f"no entry stands beside {base.name} yet: `dmlrc compare FILE --submit` makes one")
+    whole = records.find(base.name)
     if whole is None:
-        raise MissingDataError(f"{base} has no records, beside which its entries stand: `dmlrc study run {base}`")
+        raise MissingDataError(
+            f"{base.name} has no records, beside which its entries stand: `dmlrc study run {base.name}`"
+        )
     budget = whole.meta["budget"]
-    for name in entries(base):
+    for name in names:
         checked_units(name)
         whole = records.joined(records.load(name), whole)
     return replace(whole, meta=whole.meta | {"budget": budget})

@@ -90,8 +90,15 @@ class RetrievalModel(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (B, 1 or 3, H, W), uint8 or float RGB in [0, 1], of any size -> embeddings (B, F * D)."""
+        """Images (B, 1 or 3, H, W), uint8 or float RGB in [0, 1], of any size -> embeddings (B, F * D).
+
+        Raises UsageError, on a CPU, for float images above 1.
+        """
         given = self.configuration
+        if images.is_floating_point():
+            images = images.float()
+            if images.device.type == "cpu" and images.numel() and images.max() > 1:
+                raise UsageError(f"float images are in [0, 1], not up to {images.max():.3g}: divide them by 255")
         inputs = self.stem(augment.centre_crop(images, given.image_size, given.crop_size))
         if given.train_from:
             inputs = inputs.half().float()  # as the cached maps are, on which the rest was trained

@@ -27,7 +27,7 @@ from dmlrc.report.statistics import Estimate
 ALONE, BLOCK, HALF, WHOLE = "linear embedder alone", "last block too", "half of the network", "whole network"
 PRECISION = "precision_at_1"
 RANGE, LUCK = "From worst to best", "The same by luck alone"
-NOT_RUN = "not run"
+NOT_RUN = "not finished"
 APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.NO_VERDICT: "noise may make a range"}
 """What a ratio of two relative ranges says, by the verdict that H11 would have."""
 

@@ -76,7 +76,8 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 def _fallen(records: StudyRecords) -> pd.DataFrame:
     """A row for each method that was run and has no score, without a rank, with what became of it."""
     states = tables.fallen(records)
-    row = {"setting": next(iter(SETTINGS)), "metric": METRICS[0], "n": 0, "tied": False}
+    shown = [setting for setting in SETTINGS if setting in set(records.scores["setting"])] or [*SETTINGS]
+    row = {"setting": shown[0], "metric": METRICS[0], "n": 0, "tied": False}
     return pd.DataFrame({"method": list(states), "state": list(states.values())}).assign(**row)
 
 
@@ -104,9 +105,11 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def known_methods(key: str) -> dict[str, Method]:
-    """The methods of a paper, of the Reality Check and after 2019, by name; where several have a name, the paper's."""
+    """All methods by name; where several have a name, the paper's, then those after 2019 and the Reality Check's."""
     of_paper = next((paper.methods for paper in papers.ALL if paper.key == key), ())
-    return dict(tables.METHODS) | {method.name: method for method in (*after2019.METHODS, *of_paper)}
+    others = [method for paper in papers.ALL for method in paper.methods]
+    every = (*others, *tables.METHODS.values(), *after2019.METHODS, *of_paper)
+    return {method.name: method for method in every}
 
 
 def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
@@ -114,13 +117,15 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
 
     >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
+    >>> label("triplet", "5x15", tables.METHODS)
+    'Triplet, 5x15'
     >>> label("triplet", "conv4-random", tables.METHODS), label("triplet", "timm:tf_efficientnet_lite0", tables.METHODS)
     ('Triplet, conv4, random', 'Triplet, EfficientNet-Lite0')
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     if level and titles.trunk_level(level)[0] in titles.TRUNKS:
         return f"{text}, {titles.trunk_title(level)}"
-    words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
+    words = re.sub(r"^([a-z]+)(?=\d)", r"\1 ", level or "")
     return f"{text}, {words}" if words else text
 
 

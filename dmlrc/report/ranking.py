@@ -8,10 +8,11 @@ import pandas as pd
 from dmlrc import studies
 from dmlrc.protocol import own_metric
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, console, labels, repetitions, tables
+from dmlrc.report import about, console, labels, rates, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
 
 _METRICS = ("map_at_r", "precision_at_1", "r_precision")
+_MODELS = {"concatenated": "joined", "separated": "one model"}
 
 
 def lines(records: StudyRecords) -> list[str]:
@@ -22,7 +23,7 @@ def lines(records: StudyRecords) -> list[str]:
     under_way, records = records, repetitions.whole(records)
     facts = about.row(records)
     parts = (facts["data"], *(f"{name} {facts[name]}" for name in ("protocol", "budget", "seed", "commit")))
-    head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
+    head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100, break_on_hyphens=False)
     head += _unfinished(under_way)
     if records.reruns.empty:
         return [*head, "", *_validation(records)]
@@ -39,6 +40,8 @@ def _unfinished(records: StudyRecords) -> list[str]:
     """
     budget, known = records.meta["budget"], studies.known().get(records.name)
     methods = [method.name for method in known.methods] if known else list(records.meta.get("settings", ()))
+    if records.meta["kind"] == "comparison":  # its settings are those of the study that it stands beside
+        methods = [*dict.fromkeys([*records.trials["method"], *records.reruns["method"]])]
     counts = {
         (kind, method): int(count)
         for kind, frame in (("trials", records.trials), ("reruns", records.reruns))
@@ -48,15 +51,19 @@ def _unfinished(records: StudyRecords) -> list[str]:
     searched = complete.groupby("method")["repetition"].nunique()
     repetitions_asked = records.meta.get("repetitions", 1)
     begun = []
+
+    def asked(number: dict[str, int], between: str) -> str:
+        return between.join(labels.plural(count, kind[:-1]) for kind, count in number.items() if budget[kind])
+
     for method in methods:
         trials, reruns = (counts.get((kind, method), 0) for kind in ("trials", "reruns"))
         is_searched = trials >= repetitions_asked * budget["trials"]
         with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
         if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({labels.plural(trials, 'trial')}, {labels.plural(reruns, 'rerun')})")
+            begun.append(f"{method} ({asked({'trials': trials, 'reruns': reruns}, ', ')})")
     if not begun:
         return []
-    wanted = " and ".join(labels.plural(repetitions_asked * budget[kind], kind[:-1]) for kind in ("trials", "reruns"))
+    wanted = asked({kind: repetitions_asked * budget[kind] for kind in ("trials", "reruns")}, " and ")
     text = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {wanted} each: "
     return ["", *textwrap.wrap(f"{text}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 
@@ -67,20 +74,24 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     Order, ranks and marks are those of the first accuracy. records: with test scores.
     """
     frame, cut_off = tables.accuracy(records), tables.cut_off(records)
+    trained = frame[frame["method"] != PRETRAINED].groupby("setting")["method"].nunique()
     settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
+    settings.sort(key=lambda setting: -trained.get(setting, 0))  # first the one that most methods have
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
     shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
     own = [*filter(None, map(own_metric, records.meta["protocol"]["test_metrics"]))]
     shown += [(settings[0], metric) for metric in own]
-    heads = [labels.METRIC_LABELS.get(name, name) + ", one model" * (place != settings[0]) for place, name in shown]
+    apart_from = {setting: f", {_MODELS[setting]}" for setting in settings[1:]}
+    heads = [labels.METRIC_LABELS.get(name, name) + apart_from.get(place, "") for place, name in shown]
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
     runs, apart = tables.status(records), about.apart(records)
     lost = runs["diverged_reruns"] + runs["failed_reruns"]
-    rows = [("rank", "method", heads[0], "", *heads[1:])]
-    for name, rank in zip(first.index, _ranks(first), strict=True):
+    ranks = _ranks(first)
+    rows = [("rank" if any(ranks) else "", "method", heads[0], "", *heads[1:])]
+    for name, rank in zip(first.index, ranks, strict=True):
         cells = [_cell(column, name) for column in columns]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
         cells[0] += f" ({lost[name]} lost)" if lost.get(name, 0) else ""
@@ -91,6 +102,9 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = bool(lost.reindex(first.index).sum())
     legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
+    legend += _lift(first["mean"], records)
+    if marks.any():
+        legend.append("*: cannot be told from the best (multiple comparisons with the best, 95 %).")
     notes = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
     return rows, [*legend, *notes, *filter(None, [signs])]
 
@@ -121,23 +135,26 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
     once = ["Each method was searched once, and the luck of that is not in the intervals."]
+    ranks = ", and ranks in brackets (all of them right in 95 % of studies)," * any(_ranks(first))
+    known = bool(first["ci95"].notna().any())
     return [
-        f"Test classes, percent, {joined}: mean over the reruns, 95 % interval.",
-        f"Intervals, and ranks in brackets (all of them right in 95 % of studies), count {luck}.",
+        f"Test classes, percent, {joined}: mean over the reruns{', 95 % interval' * known}.",
+        *[f"Intervals{ranks} count {luck}."] * known,
         *once * (searched and "seed_ci95" not in first),
-        *_lift(first["mean"]),
         *["lost: reruns that diverged or failed, which no mean counts."] * lost,
         *["pretrained: by a PCA that is approximate above 1,000 features."] * (PRETRAINED in first.index),
-        "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
     ]
 
 
-def _lift(means: pd.Series) -> list[str]:
-    """A line on the mean lift by training, and whether it lets losses be ranked; none without an untrained trunk."""
+def _lift(means: pd.Series, records: StudyRecords) -> list[str]:
+    """A line on the mean lift by training, and whether it lets losses be ranked.
+
+    None without an untrained trunk, or of a sweep, whose rows may be untrained themselves.
+    """
     lift = tables.lift(means)
-    if np.isnan(lift):
+    if np.isnan(lift) or records.scores["level"].notna().any():
         return []
-    points, cannot = labels.signed(lift, 2, ""), "" if lift > 0 else ": this table cannot rank losses"
+    points, cannot = labels.signed(lift, 2, ""), ": this table cannot rank losses" * bool(lift <= 0 and len(means) > 2)
     return [f"On average training lifts scores by {points} points over the untrained trunk{cannot}."]
 
 
@@ -148,8 +165,19 @@ def _validation(records: StudyRecords) -> list[str]:
         return ["No trial is finished yet."]
     cells = best.map(labels.percent).where(best.notna(), pd.Series(tables.fallen(records)))
     rows = [("method", "MAP@R"), *cells.items()]
+    unfinished = "; no rerun is finished" if records.meta["budget"]["reruns"] else ""
     return [
         *console.columns(rows),
         "",
-        "Validation classes, percent: the best trial of each method; no rerun is finished.",
+        *_by_rate(records),
+        f"Validation classes, percent: the best trial of each method{unfinished}.",
     ]
+
+
+def _by_rate(records: StudyRecords) -> list[str]:
+    """A line on the mean over the methods at each rate, where rates were to be chosen."""
+    if records.meta["kind"] != "rates":
+        return []
+    means = rates.rate_means(rates.best_trials(records)).dropna()
+    by_rate = ", ".join(f"{labels.percent(mean)} at {labels.rate(rate)}" for rate, mean in means.items())
+    return [f"Means over the methods, by learning rate: {by_rate}."] * bool(by_rate)

@@ -59,6 +59,7 @@ SWEEPS = {
     "batches-equal": "batch size, equal images",
     "decays": "weight decay",
     "dims": "embedding size",
+    "early-winners": "settings found after 10 and 25 trials",
     "layer_norm": "LayerNorm",
     "losses": "losses",
     "losses-equal": "losses, equal batches",

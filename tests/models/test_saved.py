@@ -73,6 +73,10 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
     assert np.allclose(written["embeddings"][test], embeddings, atol=1e-6)
     pairs = [(Image.open(file), 0) for file in files[:2]]  # as a Dataset has them
     assert np.allclose(model.embed(pairs), written["embeddings"][:2], atol=1e-6)
+    pixels = torch.rand(2, 3, 64, 64)
+    assert torch.equal(model(pixels.double()), model(pixels))
+    with pytest.raises(UsageError, match=r"float images are in \[0, 1\], not up to 255"):
+        model(255 * (pixels / pixels.max()))
     with pytest.raises(UsageError, match="no images to embed"):
         model.embed([])
     with pytest.raises(UsageError, match="an image is a PIL image, a path or a tensor"):

@@ -1,13 +1,15 @@
 """The results of a study as text: order, ranks, intervals and marks as in the book's tables."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 from factories import fake_records, made_up_unit
 
 from dmlrc import records, run, studies
 from dmlrc.methods import Float
-from dmlrc.report import about, choosing, everything, labels, ranking, tables
+from dmlrc.records import PRETRAINED
+from dmlrc.report import about, choosing, everything, labels, ranking, rates, tables
 from dmlrc.report.musgrave2020 import page
 from dmlrc.report.photos import answer
 
@@ -175,3 +177,40 @@ def test_what_was_trained_otherwise_than_the_protocol_says_and_own_metrics_are_b
     assert "not as the protocol" not in ranking.ranked(fake_records())[0][0]
     older = found.trials.assign(fingerprint=None), found.reruns.assign(fingerprint=None)
     assert about.apart(replace(found, trials=older[0], reruns=older[1])).keys() == {"wide"}
+
+
+def test_every_method_with_scores_has_a_row_in_whatever_setting_it_was_scored(monkeypatch):
+    """Of Fehervari et al.'s table the ensemble alone is joined: the others are single models, which come first."""
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    found = records.load("cars196crops-frozen/fehervari2019")
+    rows, legend = ranking.ranked(found)
+    assert {row[1] for row in rows[1:]} == {*found.scores["method"]}
+    assert "one model" in legend[0]
+    assert rows[0][-2:] == ("MAP@R, joined", about.NOT_AS_THE_PROTOCOL)
+
+
+def test_a_sign_is_explained_where_it_stands_alone():
+    """Of one method: no ranks, no star. Of one rerun: no interval. Of a sweep: no lift over what may be untrained."""
+    several = fake_records(study="grocery-quick", trials=3, reruns=1)
+    _, legend = ranking.ranked(several)
+    assert not any("nterval" in line for line in legend), legend
+    alone = replace(several, scores=several.scores[several.scores["method"].isin(["margin", PRETRAINED])])
+    rows, legend = ranking.ranked(alone)
+    assert rows[0][0] == ""
+    assert not any("ranks" in line for line in legend)
+    sweep = replace(several, scores=several.scores.assign(level="dim16"))
+    assert not any("On average training lifts" in line for line in ranking.ranked(sweep)[1])
+
+
+def test_rates_are_shown_with_the_mean_that_chooses(monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    found = records.load("grocery-quick/rates")
+    *_, means, last = ranking.lines(found)
+    best = rates.rate_means(rates.best_trials(found))
+    assert f"{labels.percent(best.max())} at {labels.rate(best.idxmax())}" in means
+    assert last == "Validation classes, percent: the best trial of each method."
+
+
+def test_an_entry_of_the_board_is_no_unfinished_study(monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    assert not any("Unfinished" in line for line in ranking.lines(records.load("grocery-quick/board/decoupled")))

@@ -71,7 +71,8 @@ def log_of_the_best(main: StudyRecords, *, rows: Sequence[str], setting: str) ->
     """Common logarithm of a setting in the best trial of each search, over the searches of rows."""
     reruns = main.reruns[main.reruns["method"].isin(rows)]
     need(len(reruns), f"no finished rerun of {', '.join(rows)}")
-    best = reruns.groupby(["method", "repetition"])["params"].first()
+    trials = main.trials[main.trials["method"].isin(reruns["method"]) & (main.trials["state"] == "complete")]
+    best = trials.loc[trials.groupby(["method", "repetition"])["value"].idxmax(), "params"]
     return replace(statistics.mean([np.log10(params[setting]) for params in best]), units="searches")
 
 
