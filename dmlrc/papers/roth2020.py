@@ -11,9 +11,10 @@ each metric's best epoch on the test classes, ours of the last epoch.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, fixed_method, levels
+from dmlrc.protocol import Protocol
 
 PROTOCOL = Protocol(
     name="roth2020",
@@ -45,7 +46,6 @@ PROTOCOL = Protocol(
     arrays=("spectrum",),
 )
 SOP_PROTOCOL = replace(PROTOCOL, split="official", max_epochs=100, patience=100)
-BUDGET = Budget("full", trials=0, reruns=5)
 
 _BETA = {LOSS_WEIGHTS_LR: 5e-4}
 _MARGIN_06 = {"margin": 0.2, "beta": 0.6, **_BETA}
@@ -53,23 +53,7 @@ _MARGIN_12 = {"margin": 0.2, "beta": 1.2, **_BETA}
 _SNR = {"margin": 0.2, "regularizer_weight": 0.005}
 # Public code: uniform within ± 1/√D, which is of length √(1/3).
 _START = {"weight_length": 0.577}
-_CLASSIFICATION = ("arcface", "proxy_nca_original", "soft_triple", "normalized_softmax")
-
-
-def _method(name: str, label: str, loss: str, reference: str, year: int, **settings) -> Method:
-    kind = "classification" if loss in _CLASSIFICATION else "embedding"
-    return Method(
-        name,
-        loss,
-        settings=settings,
-        label=label,
-        classes_per_batch=56,  # SPC-2 in a batch of 112
-        images_per_class=2,
-        kind=kind,
-        year=year,
-        reference=reference,
-    )
-
+_method = partial(fixed_method, layout=(56, 2))  # SPC-2 in a batch of 112
 
 # Table 2, in its order.
 _OBJECTIVES = (
