@@ -8,7 +8,7 @@ from pathlib import Path
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import digest
-from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, write_sealed
+from dmlrc.records.files import finite, read_json, unsealed, unwritable, write_sealed
 from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
 from dmlrc.records.meta import read_meta
 from dmlrc.records.schema import UnitRecord, checked
@@ -172,7 +172,7 @@ def unit_problems(study: str) -> list[str]:
         return [str(error)]
     for path in sorted(folder.glob("*/*")):
         try:
-            if path.suffix in (PART, ".safetensors") or path.name == "meta.json":
+            if path.suffix in (paths.PART, ".safetensors") or path.name == "meta.json":
                 continue
             if path.is_dir() and (path.name.startswith(ASIDE) or any(path.parent.rglob("meta.json"))):
                 continue  # set aside, or an experiment around this one
