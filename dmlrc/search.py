@@ -43,7 +43,7 @@ def propose(
     number = len(trials) + len(running)
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
     study, distributions = optuna_study(method, trials, sampler), _distributions(method)
-    study.add_trials([_running(params, distributions) for params in running])
+    study.add_trials([_frozen({"params": params, "state": "running"}, distributions) for params in running])
     asked = study.ask(distributions).params
     return asked if number else asked | _first(method)
 
@@ -106,20 +106,14 @@ def _distribution(space: Space) -> "optuna.distributions.BaseDistribution":
     return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log)
 
 
-def _running(
-    params: Mapping[str, float], distributions: dict[str, "optuna.distributions.BaseDistribution"]
-) -> "optuna.trial.FrozenTrial":
-    state = optuna.trial.TrialState.RUNNING
-    return optuna.trial.create_trial(params=dict(params), distributions=distributions, state=state)
-
-
 def _frozen(
     trial: Mapping, distributions: dict[str, "optuna.distributions.BaseDistribution"]
 ) -> "optuna.trial.FrozenTrial":
-    complete = trial["state"] == "complete" and not math.isnan(trial["value"])
+    states, state = optuna.trial.TrialState, trial["state"]
+    complete = state == "complete" and not math.isnan(trial["value"])
     return optuna.trial.create_trial(
         params=dict(trial["params"]),
         distributions=distributions,
         value=trial["value"] if complete else None,
-        state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.FAIL,
+        state=states.COMPLETE if complete else states.RUNNING if state == "running" else states.FAIL,
     )

@@ -15,9 +15,15 @@ Rng = np.random.Generator | int
 
 
 class Sampler(Iterator[np.ndarray]):
-    """Base of all samplers. ahead: how many batches can be drawn at once; 1 where a batch depends on the last."""
+    """Base of all samplers: one draws its batches one by one or, by `draw`, many at once.
+
+    ahead: how many batches can be drawn at once; 1 where a batch depends on the last.
+    """
 
     ahead = 100
+
+    def __next__(self) -> np.ndarray:
+        return self.draw(1)[0]
 
     def draw(self, count: int) -> np.ndarray:
         """Draw the next batches: (count, B). Drawn at once they are others than drawn one by one, of one seed."""
@@ -90,9 +96,6 @@ class ClassBalanced(Sampler):
         images = self._classes.draw(classes.reshape(-1), self.images_per_class, self._rng)  # (count * C, M)
         return images.reshape(count, -1)  # (count, B)
 
-    def __next__(self) -> np.ndarray:
-        return self.draw(1)[0]
-
 
 class RandomBatches(Sampler):
     """B different images, uniformly at random, whatever their classes (Zhai and Wu, Table 4: no balancing)."""
@@ -146,9 +149,6 @@ class Episodes(Sampler):
 
     def draw(self, count: int) -> np.ndarray:
         return self._kept[self._balanced.draw(count)]  # the images of a class are in random order already
-
-    def __next__(self) -> np.ndarray:
-        return self.draw(1)[0]
 
 
 class FromMemory(Sampler):

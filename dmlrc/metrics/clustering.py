@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from dmlrc.errors import UsageError
-from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.inputs import as_embeddings, as_pairs
 
 NAMES = ("nmi", "f1")
 ITERATIONS = 20
@@ -68,9 +68,7 @@ def clustering_scores(embeddings, labels, seed: int = 0) -> dict[str, float]:
     """
     from sklearn.metrics import normalized_mutual_info_score
 
-    embeddings = as_embeddings(embeddings)
-    labels = as_labels(labels, embeddings)
-    require_pairs(labels)
+    embeddings, labels = as_pairs(embeddings, labels)
     labels = labels.cpu().numpy()
     clusters = find_clusters(embeddings, k=len(np.unique(labels)), seed=seed)
     nmi = normalized_mutual_info_score(labels, clusters, average_method="arithmetic")
