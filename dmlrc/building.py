@@ -126,9 +126,7 @@ def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
 
 def normalized(method: Method) -> bool:
     """Tell whether a method's embeddings are L2-normalised, in training and in evaluation: unless it says no."""
-    loss = (
-        losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
-    )
+    loss = losses.REGISTRY.get(method.loss, method.loss) if isinstance(method.loss, str) else method.loss
     return getattr(loss.func if isinstance(loss, functools.partial) else loss, "normalized", True)
 
 

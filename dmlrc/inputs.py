@@ -65,18 +65,18 @@ class ImageSource:
 
     def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
         images, protocol = self._load(indices), self.protocol
-        if protocol.augmentation in ("none", "flip"):
-            crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
-            return augment.random_flip(crops, generator) if _flips(self.images, protocol) else crops
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
-        if protocol.augmentation == "place":
+        if protocol.augmentation in ("none", "flip"):
+            crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+        elif protocol.augmentation == "place":
             crops = augment.random_place(images, protocol.crop_size, generator)
         else:
             crops = augment.random_resized_crop(
                 images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
             )
-        return augment.random_flip(crops, generator) if self.images.flip else crops
+        mirrors = self.images.flip and protocol.augmentation != "none"
+        return augment.random_flip(crops, generator) if mirrors else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, C, crop, crop) in [0, 1]: resized, centre crop."""
@@ -87,31 +87,27 @@ class ImageSource:
 
 
 class FeatureSource:
-    """Batches of fixed features (N, F): the frozen-trunk protocol. Nothing is augmented."""
+    """Batches of fixed features: the frozen-trunk protocol.
+
+    features: (N, F), of which nothing is augmented, or (N, 2, F): those of each image, and of that image mirrored left
+    to right.
+    """
 
     def __init__(self, features: np.ndarray, device: torch.device):
         self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """(T, B) indices -> T x (B, F)."""
-        return self.evaluate(batches).unbind()
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> (N, F)."""
-        return self.features[torch.from_numpy(indices).to(self.device)]
-
-
-class MirroredFeatureSource(FeatureSource):
-    """Batches of fixed features (N, 2, F): those of each image, and of that image mirrored left to right."""
-
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """(T, B) indices -> T x (B, F), each image mirrored or not as `augment.random_flip` does it."""
+        """(T, B) indices -> T x (B, F); of two, each image mirrored or not as `augment.random_flip` does it."""
+        places = torch.from_numpy(batches).to(self.device)
+        if self.features.ndim == 2:
+            return self.features[places].unbind()
         mirrored = _mirrored(batches.shape, generator).to(self.device)
-        return self.features[torch.from_numpy(batches).to(self.device), mirrored.int()].unbind()
+        return self.features[places, mirrored.int()].unbind()
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, F), none of them mirrored."""
-        return super().evaluate(indices)[:, 0]
+        features = self.features[torch.from_numpy(indices).to(self.device)]
+        return features if features.ndim == 2 else features[:, 0]
 
 
 class MapSource:
@@ -292,8 +288,7 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
         _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        features = _computed_once(dataset, protocol.trunk_input, contents)
-        source = (MirroredFeatureSource if features.ndim == 3 else FeatureSource)(features, device())
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     elif protocol.train_from:
         source = MapSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     else:

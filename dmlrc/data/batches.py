@@ -270,17 +270,11 @@ def histogram_distances(points: np.ndarray, batches: list[np.ndarray], bins: int
     """
     square = (points**2).sum(axis=1)
     distances = np.sqrt(np.maximum(square[:, None] + square[None, :] - 2 * (points @ points.T), 0))  # (P, P)
-    edges = np.histogram_bin_edges(_upper(distances), bins)
-    pool, *others = (_heights(_upper(distances[np.ix_(b, b)]), edges) for b in (np.arange(len(points)), *batches))
+    sets = (np.arange(len(points)), *batches)
+    pairs = [distances[np.ix_(some, some)][np.triu_indices(len(some), k=1)] for some in sets]  # (pairs,) of each
+    edges = np.histogram_bin_edges(pairs[0], bins)
+    pool, *others = (np.histogram(values, edges)[0] / len(values) for values in pairs)
     return [float((edges[1] - edges[0]) * np.abs(np.cumsum(other - pool)).sum()) for other in others]
-
-
-def _upper(matrix: np.ndarray) -> np.ndarray:
-    return matrix[np.triu_indices(len(matrix), k=1)]
-
-
-def _heights(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    return np.histogram(values, edges)[0] / len(values)
 
 
 def frechet_distances(points: np.ndarray, batches: list[np.ndarray]) -> list[float]:

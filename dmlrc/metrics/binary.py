@@ -23,15 +23,6 @@ def pack_signs(embeddings) -> Tensor:
     return (bits << _places(bits)).sum(dim=2, dtype=torch.uint8)
 
 
-def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
-    """The number of different bits: codes (B, bytes), (N, bytes) -> (B, N) float32, exact.
-
-    >>> hamming_distances(pack_signs([[1.0, 1.0, -1.0]]), pack_signs([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])).tolist()
-    [[0.0, 2.0]]
-    """
-    return _distances(_signs(query_codes), _signs(reference_codes))
-
-
 def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
     """Score as `retrieval_scores` with the signs of the embeddings, ranked by Hamming distance.
 

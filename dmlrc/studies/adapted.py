@@ -194,17 +194,12 @@ def _trunks(main: Study) -> tuple[Method, ...]:
     if main.protocol.weights:
         as_images |= {"image_size": 64, "crop_size": 64}
         random = ("conv4", "squeezenet1_0", "resnet18")
-        pretrained = [
-            Level("imagenet", (_untrained(trained),)),
-            Level("projection", (_untrained(trained),), _PROJECTED),
-        ]
+        projected = {"embedding_dim": 128}
+        pretrained = [Level("imagenet", (_untrained(trained),)), Level("projection", (_untrained(trained),), projected)]
     else:
         random, pretrained = ("conv4", "resnet18"), []
     drawn = tuple(replace(_untrained(trunk), changes={"trunk": trunk}) for trunk in random)
     return rows([*pretrained, Level("random", drawn, as_images)])
-
-
-_PROJECTED = {"embedding_dim": 128}
 
 
 def _untrained(trunk: str) -> Method:
