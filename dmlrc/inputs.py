@@ -253,16 +253,11 @@ class PreparedData:
     queries: np.ndarray | None = None
 
     def make_model(self) -> models.EmbeddingModel:
-        trunk = (
-            models.FeatureTrunk(self.source.features.shape[-1])
-            if self.protocol.frozen_trunk
-            else make_trunk(self.protocol)
-        )
-        bfloat16 = self.protocol.precision == "bfloat16" and not self.protocol.frozen_trunk
-        model = models.EmbeddingModel(
-            trunk, self.protocol.embedding_dim, layer_norm=self.protocol.layer_norm, bfloat16=bfloat16
-        )
-        if not self.protocol.frozen_trunk and (trunk.channels_last or self.source.device.type == "cuda"):
+        given, frozen = self.protocol, self.protocol.frozen_trunk
+        trunk = models.FeatureTrunk(self.source.features.shape[-1]) if frozen else make_trunk(given)
+        bfloat16 = given.precision == "bfloat16" and not frozen
+        model = models.EmbeddingModel(trunk, given.embedding_dim, layer_norm=given.layer_norm, bfloat16=bfloat16)
+        if not frozen and (trunk.channels_last or self.source.device.type == "cuda"):
             model.to(memory_format=torch.channels_last)
         return model
 

@@ -67,29 +67,28 @@ def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str], more:
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    entries = _parsed(_text(file) + more, file)
+    entries = study_entries(file, more)
     try:
         return {name: as_study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
 
-def study_entries(file: Path) -> dict[str, Any]:
-    """Read a file as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
-    return _parsed(_text(file), file)
+def study_entries(file: Path, more: str = "") -> dict[str, Any]:
+    """Read a file as it is, and this text after it; nothing where there is no such file.
+
+    Raises UsageError for what is no TOML.
+    """
+    try:
+        return tomllib.loads(_text(file) + more)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig") if file.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
-
-
-def _parsed(text: str, file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
