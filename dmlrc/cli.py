@@ -150,8 +150,7 @@ def study_check(
     sentences = []
     for study in names:
         sentences += dmlrc.plan.study_problems(known[study]) if study in known else dmlrc.records.problems(study)
-    for sentence in sentences:
-        typer.echo(sentence)
+    _print_lines(sentences)
     if sentences:
         raise DmlrcError(f"of the records of {several}, {len(sentences)} cannot be used; each is named above")
     typer.echo(f"every record of {several} is sound")

@@ -162,18 +162,14 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
         crops = _crop(batch, given)
         return crops.flip(-1) if mirrored else crops
 
-    def part(start: int) -> np.ndarray:
-        some = images.images[start : start + _PART]
-        return cache.cached_array(
-            f"{name}-part{start}.npy", lambda: models.embed(trunk, some, crop, _BATCH, device, desc=None)
-        )
-
     def make() -> np.ndarray:
         bar = tqdm(total=len(images.images), desc=f"features of {images.name} by {given.trunk}", unit="image", delay=1)
         parts = []
         with bar:
             for start in range(0, len(images.images), _PART):
-                parts.append(part(start))
+                some = images.images[start : start + _PART]
+                compute = functools.partial(models.embed, trunk, some, crop, _BATCH, device, desc=None)
+                parts.append(cache.cached_array(f"{name}-part{start}.npy", compute))
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 

@@ -171,9 +171,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     if own.get("trunk", base.trunk) != base.trunk:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
-        from dmlrc.models import from_timm  # which loads torch; lists of studies want none
-
-        own["crop_size"] = from_timm.image_size(own["trunk"])
+        own["crop_size"] = models.from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
     protocol = replace(base, **own | given)
