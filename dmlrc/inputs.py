@@ -64,7 +64,7 @@ class ImageSource:
         return (self._augmented(indices, generator) for indices in batches)
 
     def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        images, protocol = self._load(indices), self.protocol
+        images, protocol = self._store[indices,], self.protocol  # (B, C, H, W)
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
         if protocol.augmentation in ("none", "flip"):
@@ -80,10 +80,7 @@ class ImageSource:
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, C, crop, crop) in [0, 1]: resized, centre crop."""
-        return augment.centre_crop(self._load(indices), self.protocol.image_size, self.protocol.crop_size)
-
-    def _load(self, indices: np.ndarray) -> Tensor:
-        return self._store[indices,]  # (B, C, H, W)
+        return augment.centre_crop(self._store[indices,], self.protocol.image_size, self.protocol.crop_size)
 
 
 class FeatureSource:
@@ -116,12 +113,11 @@ class MapSource:
 
     def __init__(self, maps: np.ndarray, device: torch.device):
         self.maps, self.device = Store(maps, device), device
-        self._views = maps.shape[1]
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
         """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
         mirrored = _mirrored(batches.shape, generator).cpu().numpy()  # once for all T: a GPU is waited for
-        mirrored &= self._views == 2
+        mirrored &= self.maps.array.shape[1] == 2
         return map(self._load, batches, mirrored)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:

@@ -196,7 +196,7 @@ class SplitSettings:
     split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
     folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs and its
     last weights count.
-    members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
+    members, meta_classes: DREML, see `dmlrc.data.splits.meta_labels`.
     """
 
     split: str = "halves"

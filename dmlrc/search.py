@@ -9,7 +9,6 @@ disagree with the records.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import lazy_loader
@@ -17,10 +16,7 @@ import lazy_loader
 from dmlrc import errors
 from dmlrc.methods import Choice, Int, Method, Space
 
-if TYPE_CHECKING:
-    import optuna
-else:
-    optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
+optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
 
 TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": True}
 """The sampler's settings, written down since Optuna's defaults change (these are those of 5.0). The liar takes trials

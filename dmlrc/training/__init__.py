@@ -17,8 +17,7 @@ from dmlrc import metrics
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
-from dmlrc.data.meta_classes import meta_labels
-from dmlrc.data.splits import Splits
+from dmlrc.data.splits import Splits, meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
