@@ -41,13 +41,10 @@ def propose(
     study, distributions = optuna_study(method, trials, sampler), _distributions(method)
     study.add_trials([_frozen({"params": params, "state": "running"}, distributions) for params in running])
     asked = study.ask(distributions).params
-    return asked if number else asked | _first(method)
-
-
-def _first(method: Method) -> dict[str, float]:
-    """The values that a method's ranges name for the first trial."""
+    if number:
+        return asked
     firsts = {name: getattr(space, "first", None) for name, space in method.space.items()}
-    return {name: value for name, value in firsts.items() if value is not None}
+    return asked | {name: value for name, value in firsts.items() if value is not None}
 
 
 def optuna_study(

@@ -41,11 +41,9 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
     check_known(name)
     if name in EMBEDDED:
         return "embedded"
-    if name.startswith("folder:"):
-        with suppress(UsageError, OSError):
+    with suppress(UsageError, MissingDataError, OSError):  # no data folder is named, or it may not be read
+        if name.startswith("folder:"):
             return "here" if folder_path(name).is_dir() else "missing"
-        return "missing"
-    with suppress(MissingDataError, OSError):  # no data folder is named, or it may not be read
         home = data_root(root)
         if unpacked(name, home):
             return "here"

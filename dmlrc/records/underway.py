@@ -70,22 +70,16 @@ def read_unit(path: Path, configuration: str) -> dict:
     configuration.
     """
     unit = checked(UnitRecord, unsealed(read_json(path), path), path)
-    _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
+    study = path.parents[1].relative_to(paths.runs()).as_posix()
+    right, named = unit_path(unit), unit.get("study", study)
+    if path.relative_to(path.parents[1]) != right or named != study:  # a copy must not count as a run of its own
+        raise DmlrcError(f"the record {path} says that it is {right} of study {named!r}: move it there, or away")
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
             f"the record {path} was made under another configuration than meta.json of its study says: move it away, "
             "and it is made again"
         )
     return unit
-
-
-def _check_place(path: Path, unit: Mapping, study: str) -> None:
-    """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
-    right = unit_path(unit)
-    if path.relative_to(path.parents[1]) != right or unit.get("study", study) != study:
-        raise DmlrcError(
-            f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
-        )
 
 
 def write_unit(record: Mapping, study: str) -> None:

@@ -390,14 +390,12 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 
 def known() -> dict[str, Study]:
     """All studies: those of this package, the reader's own, and the experiments around them."""
-    mine = own_studies()
-    around = [_flat(experiment) for study in mine.values() for experiment in _around(study)]
-    return STUDIES | mine | {study.name: study for study in around}
-
-
-def _flat(study: Study) -> Study:
-    """An experiment around a reader's own table, as those have been called from the first: in one word."""
-    return replace(study, name=names.folded(study.name).replace("-order-", "-order"))
+    mine, around = own_studies(), {}
+    for study in mine.values():
+        for experiment in _around(study):
+            name = names.folded(experiment.name).replace("-order-", "-order")  # one word, as from the first
+            around[name] = replace(experiment, name=name)
+    return STUDIES | mine | around
 
 
 def get(name: str) -> Study:

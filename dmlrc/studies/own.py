@@ -42,7 +42,7 @@ from typing import Any, get_args, get_type_hints
 from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, ONE_FOLD, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
+from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, ONE_FOLD, QUICK, SMOKE, Protocol, Study, check_study_name
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 1, "trials": 1, "reruns": 1, "repetitions": 1}
@@ -106,19 +106,15 @@ def as_study(name: str, changes: object, tables: Mapping[str, Study], taken: set
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
     numbers |= {cap: None for cap in ("max_epochs", "iterations_per_epoch") if cap in changes}
-    budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
+    named = BUDGETS.get(changes.get("budget"), base.budget)
+    budget = replace(named, **numbers)
+    if budget.trials < named.trials or budget.reruns < named.reruns:  # what is full is known by its name
+        budget = replace(budget, name=f"{BELOW}{named.name}")
     try:
         study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
     except UsageError as error:
         raise UsageError(f"study {name!r}: {error}") from None
     return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")
-
-
-def _budget(named: Budget, numbers: Mapping[str, int | None]) -> Budget:
-    """A budget with other numbers. With smaller ones it is called so, since what is full is known by its name."""
-    changed = replace(named, **numbers)
-    below = changed.trials < named.trials or changed.reruns < named.reruns
-    return replace(changed, name=f"{BELOW}{named.name}") if below else changed
 
 
 def expected(study: Study, cores: int = 2) -> str:
