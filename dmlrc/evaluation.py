@@ -124,7 +124,7 @@ def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, *
 
     Raises UsageError, with the line where it is known, for one that fails or gives no number.
     """
-    with torch.random.fork_rng(), training.chance_of_its_own():
+    with training.chance_of_its_own():
         training.seed_all(0)
         try:
             return float(metric.function(embeddings.clone(), labels.copy(), **query))

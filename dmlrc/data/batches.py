@@ -86,7 +86,7 @@ class ClassBalanced(Sampler):
         if images_per_class < 1:
             raise UsageError(f"images_per_class is at least 1, not {images_per_class}")
         self._classes = _Classes(labels)
-        _check_classes(classes_per_batch, len(self._classes))
+        _check_room(classes_per_batch, len(self._classes), "classes")
         self.classes_per_batch = classes_per_batch
         self.images_per_class = images_per_class
         self._rng = np.random.default_rng(rng)
@@ -101,7 +101,7 @@ class RandomBatches(Sampler):
     """B different images, uniformly at random, whatever their classes (Zhai and Wu, Table 4: no balancing)."""
 
     def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
-        _check_images(batch_size, len(labels))
+        _check_room(batch_size, len(labels), "images")
         self._count, self.batch_size = len(labels), batch_size
         self._rng = np.random.default_rng(rng)
 
@@ -117,7 +117,7 @@ class SpcR(Sampler):
     """
 
     def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
-        _check_images(batch_size, len(labels))
+        _check_room(batch_size, len(labels), "images")
         if batch_size < 2 or np.unique(labels).size == len(labels):
             raise UsageError("SPC-R needs batches of at least 2 images and a class of at least 2")
         self._labels, self.batch_size = np.asarray(labels), batch_size  # compared with a list, nothing is a mate
@@ -181,7 +181,7 @@ class FromMemory(Sampler):
             raise UsageError(f"a pool of {pool_size} images is smaller than a batch of {batch_size}")
         self._classes = _Classes(labels)
         self._groups = batch_size // images_per_class
-        _check_classes(self._groups, len(self._classes))
+        _check_room(self._groups, len(self._classes), "classes")
         self._labels = np.unique(labels, return_inverse=True)[1]  # 0..C-1, as in _classes
         self.memory = np.array(embeddings, dtype=np.float32)  # (N, D)
         self.images_per_class, self.pool_size = images_per_class, pool_size
@@ -366,13 +366,7 @@ def create_sampler(
     raise unknown("sampler", name, SAMPLERS)
 
 
-def _check_classes(wanted: int, present: int) -> None:
+def _check_room(wanted: int, present: int, what: str) -> None:
     if not 1 <= wanted <= present:
-        raise UsageError(
-            f"a batch of {wanted} different classes cannot be drawn from {present}: choose fewer classes per batch"
-        )
-
-
-def _check_images(wanted: int, present: int) -> None:
-    if not 1 <= wanted <= present:
-        raise UsageError(f"a batch of {wanted} different images cannot be drawn from {present}")
+        way_out = ": choose fewer classes per batch" if what == "classes" else ""
+        raise UsageError(f"a batch of {wanted} different {what} cannot be drawn from {present}{way_out}")

@@ -107,7 +107,7 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
 
 def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
-    with torch.random.fork_rng(), chance_of_its_own():
+    with chance_of_its_own():
         try:
             _train(runs, folds, task)
         except DivergedError:
@@ -125,10 +125,11 @@ def seed_all(seed: int) -> None:
 
 @contextmanager
 def chance_of_its_own() -> Iterator[None]:
-    """Give the caller NumPy's and Python's generators back as they were."""
+    """Give the caller torch's, NumPy's and Python's generators back as they were."""
     states = np.random.get_state(), random.getstate()
     try:
-        yield
+        with torch.random.fork_rng():
+            yield
     finally:
         np.random.set_state(states[0])
         random.setstate(states[1])
