@@ -13,7 +13,19 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submodules=[
         *("data", "losses", "metrics", "models"),
-        *("bench", "comparison", "executors", "methods", "names", "papers", "paths", "plan", "preflight", "protocol"),
+        *(
+            "bench",
+            "board",
+            "comparison",
+            "executors",
+            "methods",
+            "names",
+            "papers",
+            "paths",
+            "plan",
+            "preflight",
+            "protocol",
+        ),
         *("records", "run", "studies", "study"),
     ],
 )

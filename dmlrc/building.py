@@ -49,7 +49,10 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
     if inspect.isclass(getattr(loss, "func", loss)):
         return _constructed(method.name, copy.deepcopy(loss), num_classes, embedding_dim, params)
     if callable(loss):
-        _check_function(method.name, loss, params)
+        try:
+            inspect.signature(loss).bind(None, None, **params)
+        except TypeError as error:
+            raise UsageError(f"the loss function of method {method.name!r} cannot be called: {error}") from None
         return FunctionLoss(loss, params)
     raise UsageError(f"the loss of method {method.name!r} must be a name, a function, a class or a module")
 
@@ -126,14 +129,5 @@ def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
 
 def normalized(method: Method) -> bool:
     """Tell whether a method's embeddings are L2-normalised, in training and in evaluation: unless it says no."""
-    loss = (
-        losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
-    )
+    loss = losses.REGISTRY.get(method.loss, method.loss) if isinstance(method.loss, str) else method.loss
     return getattr(loss.func if isinstance(loss, functools.partial) else loss, "normalized", True)
-
-
-def _check_function(name: str, function: Callable[..., Tensor], params: Mapping[str, float]) -> None:
-    try:
-        inspect.signature(function).bind(None, None, **params)
-    except TypeError as error:
-        raise UsageError(f"the loss function of method {name!r} cannot be called: {error}") from None

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import dmlrc  # its parts are imported by the commands that use them
-from dmlrc import errors
+from dmlrc import errors, report, studies  # the last two are lazy too
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError, printable
 
 _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a switch has the type <bool> in its help
@@ -32,7 +32,7 @@ def _workers(number: int) -> int:
 
 
 def _study_names(begun: str) -> list[str]:
-    return [name for name in dmlrc.studies.known() if name.startswith(begun)]
+    return [name for name in studies.known() if name.startswith(begun)]
 
 
 def _data_names(begun: str) -> list[str]:
@@ -68,9 +68,7 @@ def study_list(
 
     Times are for 2 cores, those in GPU hours for a V100.
     """
-    from dmlrc.report import console
-
-    _print_lines(console.matching(word) if word or everything else console.tables())
+    _print_lines(report.console.matching(word) if word or everything else report.console.tables())
 
 
 @study_app.command("run")
@@ -105,7 +103,7 @@ def study_run(
         raise UsageError("--workers starts processes here, --scheduler takes those of a cluster: choose one")
     if bool(settings) != bool(new_name):
         raise UsageError("--set makes a study of its own, and --as names it: give both, --set lr=1e-4 --as my-rate")
-    chosen = _changed(name, settings, new_name) if settings else dmlrc.studies.get(name)
+    chosen = _changed(name, settings, new_name) if settings else studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
@@ -130,12 +128,10 @@ def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
 
 def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study":
     """The study that is as another one but for these settings; it stands in studies.toml from now on."""
-    from dmlrc.studies import own
-
-    chosen, entry = dmlrc.studies.changed(like, own.settings(settings), name)
+    chosen, entry = studies.changed(like, studies.own.settings(settings), name)
     if entry:
         dmlrc.preflight.fitting(chosen, chosen.methods)  # before anything is written
-        own.enter(entry)
+        studies.own.enter(entry)
     return chosen
 
 
@@ -148,16 +144,15 @@ def study_check(
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
-    names = [dmlrc.records.load(_recorded(name).name).name] if name else sorted(here)
+    names = [dmlrc.records.load(studies.recorded.named(name).name).name] if name else sorted(here)
     if not names:
         raise MissingDataError(f"there are no records in {' or '.join(map(str, roots))}")
     several = f"{len(names)} stud{'y' if len(names) == 1 else 'ies'}"
-    known = dmlrc.studies.known()
+    known = studies.known()
     sentences = []
     for study in names:
         sentences += dmlrc.plan.study_problems(known[study]) if study in known else dmlrc.records.problems(study)
-    for sentence in sentences:
-        typer.echo(sentence)
+    _print_lines(sentences)
     if sentences:
         raise DmlrcError(f"of the records of {several}, {len(sentences)} cannot be used; each is named above")
     typer.echo(f"every record of {several} is sound")
@@ -166,15 +161,7 @@ def study_check(
 @study_app.command("show")
 def study_show(name: Name) -> None:
     """The results of a study: accuracy on the test half with intervals, ranks, and who may be the best."""
-    from dmlrc.report import ranking
-
-    _print_lines(ranking.lines(dmlrc.records.load(_recorded(name).name)))
-
-
-def _recorded(name: str) -> "dmlrc.protocol.Study":
-    from dmlrc.studies import recorded
-
-    return recorded.named(name)
+    _print_lines(report.ranking.lines(dmlrc.records.load(studies.recorded.named(name).name)))
 
 
 @study_app.command("export")
@@ -184,29 +171,24 @@ def study_export(
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
-    from dmlrc.report import labels
-    from dmlrc.studies import exports
-
-    chosen = _recorded(name)
-    is_known = chosen.name in dmlrc.studies.known()
+    chosen = studies.recorded.named(name)
+    is_known = chosen.name in studies.known()
     if optuna and not is_known:
         raise UsageError(
             f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches there"
         )
     if optuna:
-        typer.echo(f"{optuna}: {labels.plural(len(exports.to_journal(chosen, optuna)), 'search')}")
+        typer.echo(f"{optuna}: {report.labels.plural(len(studies.exports.to_journal(chosen, optuna)), 'search')}")
     if csv:
-        typer.echo(exports.to_csv(chosen, csv))
+        typer.echo(studies.exports.to_csv(chosen, csv))
     if not optuna and not csv:
-        typer.echo(dmlrc.run.export(chosen) if is_known else exports.of_python(chosen))
+        typer.echo(dmlrc.run.export(chosen) if is_known else studies.exports.of_python(chosen))
 
 
 @data_app.command("list")
 def data_list() -> None:
     """Data sets, and weights that must be brought: whether they are here, how large, or how to get them."""
-    from dmlrc.report import console
-
-    _print_lines([*console.data_sets(), "", *console.weights()])
+    _print_lines([*report.console.data_sets(), "", *report.console.weights()])
 
 
 @data_app.command("fetch")
@@ -236,11 +218,8 @@ def board(
     study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
 ) -> None:
     """The entries beside the methods of a study: ranks with their intervals, and who ties with the best."""
-    from dmlrc import board
-    from dmlrc.report import ranking
-
     if context.invoked_subcommand is None:
-        _print_lines(ranking.lines(board.load_board(dmlrc.studies.get(study))))
+        _print_lines(report.ranking.lines(dmlrc.board.load_board(studies.get(study))))
 
 
 @board_app.command("check")
@@ -250,21 +229,17 @@ def board_check(
     seed: Annotated[int | None, typer.Option(help="Of which ones; default others each time.")] = None,
 ) -> None:
     """Check entries: the file is the loss that was trained, nothing is missing, and units run again agree."""
-    from dmlrc import board
-
-    entries = [entry] if entry else board.entries()
+    entries = [entry] if entry else dmlrc.board.entries()
     if not entries:
         raise MissingDataError(f"there is no entry in {dmlrc.paths.results()}: name the clone in DMLRC_HOME")
     for name in entries:
-        _print_lines(board.check_board(name, units, seed))
+        _print_lines(dmlrc.board.check_board(name, units, seed))
 
 
 @app.command("methods")
 def list_methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
-    from dmlrc.report import console
-
-    _print_lines(console.method_lines())
+    _print_lines(report.console.method_lines())
 
 
 @app.command()
@@ -280,27 +255,21 @@ def photos(
     check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
 ) -> None:
     """Find the loss for your photos: check them, compare the losses on them, and write a page with the answer."""
-    from dmlrc.studies import own
-    from dmlrc.studies import photos as own_photos
-
     numbers = {"folds": folds, "trials": trials, "reruns": reruns}
-    images = own_photos.look(folder)
+    images = studies.photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
-    chosen, entry = own_photos.study_of(images, name, given)
-    _print_lines(own_photos.plan(images, chosen, workers))
+    chosen, entry = studies.photos.study_of(images, name, given)
+    _print_lines(studies.photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
         return
     errors.require("search", "a search for hyperparameters")  # before anything is written
-    own.enter(entry)
+    studies.own.enter(entry)
     with _interruptible():
         dmlrc.run.run(chosen, workers=workers)
-    from dmlrc.report import photos as page
-    from dmlrc.report.photos import answer
-
-    _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
-    typer.echo(f"open {page.write_page(chosen)}")
+    _print_lines(report.photos.answer.sentences(dmlrc.records.load(chosen.name)))
+    typer.echo(f"open {report.photos.write_page(chosen)}")
 
 
 @app.command()
@@ -317,12 +286,10 @@ def power(
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:
     """Plan how many searches and reruns tell two methods apart, and how long they take: before you run them."""
-    from dmlrc.report import planning
-
-    design, cost = planning.asked(study, search_sd, seed_sd, methods)
-    _print_lines(planning.planning_lines(design, difference, cost))
+    design, cost = report.planning.asked(study, search_sd, seed_sd, methods)
+    _print_lines(report.planning.planning_lines(design, difference, cost))
     if plot:
-        planning.save_curve(design, difference, plot)
+        report.planning.save_curve(design, difference, plot)
         typer.echo(f"open {plot}")
 
 
@@ -333,11 +300,8 @@ def embed_command(
     output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
 ) -> None:
     """Embed every image in a folder: writes embeddings (N, D) and the paths (N,) of the images."""
-    from dmlrc.models import saved
-    from dmlrc.report import labels
-
-    count, size = saved.embed_folder(model, folder, output)
-    typer.echo(f"{output}: {labels.plural(count, 'embedding')} of {size} numbers")
+    count, size = dmlrc.models.saved.embed_folder(model, folder, output)
+    typer.echo(f"{output}: {report.labels.plural(count, 'embedding')} of {size} numbers")
 
 
 @app.command()
@@ -353,12 +317,9 @@ def book(
     workers: Workers = 1,
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""
-    from dmlrc.report import build as bookmaking
-    from dmlrc.report import editions
-
     with _interruptible():
-        shown = {"train": editions.trained(name), "yours": editions.yours(name)}
-        page = bookmaking.build(editions.chapter_studies(name), workers, **shown)
+        shown = {"train": report.editions.trained(name), "yours": report.editions.yours(name)}
+        page = report.build.build(report.editions.chapter_studies(name), workers, **shown)
     typer.echo(f"open {page}")
 
 
@@ -387,32 +348,28 @@ def compare_loss(
         budget = {"trials": trials, "reruns": reruns, "repetitions": repetitions}
         _compared(file, study, budget, workers, submit)
     elif listed:
-        from dmlrc.report import console
-
-        _print_lines(console.comparisons())
+        _print_lines(report.console.comparisons())
     else:
         typer.echo(f"removed {dmlrc.comparison.remove(removed)}")
 
 
 def _compared(file: Path, study: str, budget: dict[str, int | None], workers: int, submit: bool) -> None:
     """Run a comparison, write its page, and print what it says."""
-    from dmlrc import board, comparison, preflight
-
     errors.require("book", "the page of a comparison")  # before anything is trained
-    base = dmlrc.studies.get(study)
-    methods = comparison.read_methods(file)
+    base = studies.get(study)
+    methods = dmlrc.comparison.read_methods(file)
     if submit and (len(methods) != 1 or any(budget.values())):
         raise UsageError("--submit takes a file with one loss, and the study's own budget: leave the other options out")
-    chosen = board.entry_study(base, methods[0]) if submit else comparison.comparison_study(base, **budget)
+    chosen = dmlrc.board.entry_study(base, methods[0]) if submit else dmlrc.comparison.comparison_study(base, **budget)
     for method in methods:
-        for sentence in preflight.check_method(method, chosen):
+        for sentence in dmlrc.preflight.check_method(method, chosen):
             typer.echo(sentence, err=True)
     with _interruptible():
-        comparison.run_comparison(chosen, base, methods, workers)
+        dmlrc.comparison.run_comparison(chosen, base, methods, workers)
 
     from dmlrc.report.compare import page
 
-    recorded = comparison.load_comparison(chosen, methods)
+    recorded = dmlrc.comparison.load_comparison(chosen, methods)
     target = page.write_comparison(
         recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
     )
@@ -420,7 +377,8 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     _print_lines(sentences)
     typer.echo(f"open {target}")
     if submit and not without:
-        typer.echo(f"entry {board.submit(chosen, methods[0], file)}: commit this folder, and send it as a pull request")
+        entry = dmlrc.board.submit(chosen, methods[0], file)
+        typer.echo(f"entry {entry}: commit this folder, and send it as a pull request")
     if without:
         raise DmlrcError(f"{', '.join(without)} came to no result; the sentence above says why")
 
@@ -428,9 +386,7 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
 @app.command()
 def single() -> None:
     """Build one page of all chapters of the book that was made last, to print or to save as PDF."""
-    from dmlrc.report import build as bookmaking
-
-    typer.echo(f"open {bookmaking.single_page()}")
+    typer.echo(f"open {report.build.single_page()}")
 
 
 @contextlib.contextmanager

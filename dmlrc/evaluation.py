@@ -28,18 +28,20 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
     """
     protocol, test = prepared.protocol, prepared.splits.test
     train = [fold.train for fold in prepared.splits.folds for _ in range(protocol.members)]  # of each run
+
+    def embed(model: torch.nn.Module, images: np.ndarray) -> torch.Tensor:
+        return training.embed_images(model, prepared.source, images)
+
     trained = [_restored(prepared, method, run) for run in runs]
-    embeddings = [training.embed_images(model, prepared.source, test) for model in trained]  # (N, D) each
+    embeddings = [embed(model, test) for model in trained]  # (N, D) each
     scores = _test_scores(prepared, embeddings)
     if protocol.binary:
         scores |= {f"{name}_binary": values for name, values in _test_scores(prepared, embeddings, binary=True).items()}
     if protocol.train_metrics:
-        pairs = zip(trained, train, strict=True)
-        seen = [training.embed_images(model, prepared.source, images) for model, images in pairs]
         scores["train"] = _mean(
             [
-                metrics.evaluate(points, prepared.labels[images], protocol.train_metrics)
-                for points, images in zip(seen, train, strict=True)
+                metrics.evaluate(embed(model, images), prepared.labels[images], protocol.train_metrics)
+                for model, images in zip(trained, train, strict=True)
             ]
         )
     classes = class_scores(prepared, embeddings) if protocol.per_class else {}
@@ -51,7 +53,7 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
         "untrained": (_untrained(prepared, method, runs[0].seed), test),
     }
     arrays = {
-        name: arrays_of(training.embed_images(model, prepared.source, images), prepared.labels[images], protocol.arrays)
+        name: arrays_of(embed(model, images), prepared.labels[images], protocol.arrays)
         for name, (model, images) in views.items()
     }
     return {"scores": scores, "arrays": arrays | classes}
@@ -122,7 +124,7 @@ def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, *
 
     Raises UsageError, with the line where it is known, for one that fails or gives no number.
     """
-    with torch.random.fork_rng(), training.chance_of_its_own():
+    with training.chance_of_its_own():
         training.seed_all(0)
         try:
             return float(metric.function(embeddings.clone(), labels.copy(), **query))

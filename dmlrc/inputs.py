@@ -64,54 +64,47 @@ class ImageSource:
         return (self._augmented(indices, generator) for indices in batches)
 
     def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        images, protocol = self._load(indices), self.protocol
-        if protocol.augmentation in ("none", "flip"):
-            crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
-            return augment.random_flip(crops, generator) if _flips(self.images, protocol) else crops
+        images, protocol = self._store[indices,], self.protocol  # (B, C, H, W)
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
-        if protocol.augmentation == "place":
+        if protocol.augmentation in ("none", "flip"):
+            crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+        elif protocol.augmentation == "place":
             crops = augment.random_place(images, protocol.crop_size, generator)
         else:
             crops = augment.random_resized_crop(
                 images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
             )
-        return augment.random_flip(crops, generator) if self.images.flip else crops
+        mirrors = self.images.flip and protocol.augmentation != "none"
+        return augment.random_flip(crops, generator) if mirrors else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, C, crop, crop) in [0, 1]: resized, centre crop."""
-        return augment.centre_crop(self._load(indices), self.protocol.image_size, self.protocol.crop_size)
-
-    def _load(self, indices: np.ndarray) -> Tensor:
-        return self._store[indices,]  # (B, C, H, W)
+        return augment.centre_crop(self._store[indices,], self.protocol.image_size, self.protocol.crop_size)
 
 
 class FeatureSource:
-    """Batches of fixed features (N, F): the frozen-trunk protocol. Nothing is augmented."""
+    """Batches of fixed features: the frozen-trunk protocol.
+
+    features: (N, F), of which nothing is augmented, or (N, 2, F): those of each image, and of that image mirrored left
+    to right.
+    """
 
     def __init__(self, features: np.ndarray, device: torch.device):
         self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """(T, B) indices -> T x (B, F)."""
-        return self.evaluate(batches).unbind()
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> (N, F)."""
-        return self.features[torch.from_numpy(indices).to(self.device)]
-
-
-class MirroredFeatureSource(FeatureSource):
-    """Batches of fixed features (N, 2, F): those of each image, and of that image mirrored left to right."""
-
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """(T, B) indices -> T x (B, F), each image mirrored or not as `augment.random_flip` does it."""
+        """(T, B) indices -> T x (B, F); of two, each image mirrored or not as `augment.random_flip` does it."""
+        places = torch.from_numpy(batches).to(self.device)
+        if self.features.ndim == 2:
+            return self.features[places].unbind()
         mirrored = _mirrored(batches.shape, generator).to(self.device)
-        return self.features[torch.from_numpy(batches).to(self.device), mirrored.int()].unbind()
+        return self.features[places, mirrored.int()].unbind()
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, F), none of them mirrored."""
-        return super().evaluate(indices)[:, 0]
+        features = self.features[torch.from_numpy(indices).to(self.device)]
+        return features if features.ndim == 2 else features[:, 0]
 
 
 class MapSource:
@@ -120,12 +113,11 @@ class MapSource:
 
     def __init__(self, maps: np.ndarray, device: torch.device):
         self.maps, self.device = Store(maps, device), device
-        self._views = maps.shape[1]
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
         """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
         mirrored = _mirrored(batches.shape, generator).cpu().numpy()  # once for all T: a GPU is waited for
-        mirrored &= self._views == 2
+        mirrored &= self.maps.array.shape[1] == 2
         return map(self._load, batches, mirrored)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
@@ -166,18 +158,14 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
         crops = _crop(batch, given)
         return crops.flip(-1) if mirrored else crops
 
-    def part(start: int) -> np.ndarray:
-        some = images.images[start : start + _PART]
-        return cache.cached_array(
-            f"{name}-part{start}.npy", lambda: models.embed(trunk, some, crop, _BATCH, device, desc=None)
-        )
-
     def make() -> np.ndarray:
         bar = tqdm(total=len(images.images), desc=f"features of {images.name} by {given.trunk}", unit="image", delay=1)
         parts = []
         with bar:
             for start in range(0, len(images.images), _PART):
-                parts.append(part(start))
+                some = images.images[start : start + _PART]
+                compute = functools.partial(models.embed, trunk, some, crop, _BATCH, device, desc=None)
+                parts.append(cache.cached_array(f"{name}-part{start}.npy", compute))
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
@@ -257,16 +245,11 @@ class PreparedData:
     queries: np.ndarray | None = None
 
     def make_model(self) -> models.EmbeddingModel:
-        trunk = (
-            models.FeatureTrunk(self.source.features.shape[-1])
-            if self.protocol.frozen_trunk
-            else make_trunk(self.protocol)
-        )
-        bfloat16 = self.protocol.precision == "bfloat16" and not self.protocol.frozen_trunk
-        model = models.EmbeddingModel(
-            trunk, self.protocol.embedding_dim, layer_norm=self.protocol.layer_norm, bfloat16=bfloat16
-        )
-        if not self.protocol.frozen_trunk and (trunk.channels_last or self.source.device.type == "cuda"):
+        given, frozen = self.protocol, self.protocol.frozen_trunk
+        trunk = models.FeatureTrunk(self.source.features.shape[-1]) if frozen else make_trunk(given)
+        bfloat16 = given.precision == "bfloat16" and not frozen
+        model = models.EmbeddingModel(trunk, given.embedding_dim, layer_norm=given.layer_norm, bfloat16=bfloat16)
+        if not frozen and (trunk.channels_last or self.source.device.type == "cuda"):
             model.to(memory_format=torch.channels_last)
         return model
 
@@ -292,8 +275,7 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
         _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        features = _computed_once(dataset, protocol.trunk_input, contents)
-        source = (MirroredFeatureSource if features.ndim == 3 else FeatureSource)(features, device())
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     elif protocol.train_from:
         source = MapSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     else:

@@ -204,6 +204,43 @@ class Method:
         return None
 
 
+_CLASSIFICATION = ("arcface", "cosface", "normalized_softmax", "proxy_nca_original", "proxy_triplet", "soft_triple")
+
+
+def fixed_method(
+    name: str,
+    label: str,
+    loss: str,
+    reference: str,
+    year: int,
+    *,
+    layout: tuple[int, int],
+    kind: str | None = None,
+    sampler: str | None = None,
+    optimizer: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    **settings: float,
+) -> Method:
+    """A method of a paper that fixes all hyperparameters: these settings.
+
+    layout: classes of a batch, and images of each. kind: by default that of the loss.
+    """
+    return Method(
+        name,
+        loss,
+        settings=settings,
+        label=label,
+        classes_per_batch=layout[0],
+        images_per_class=layout[1],
+        kind=kind or ("classification" if loss in _CLASSIFICATION else "embedding"),
+        year=year,
+        reference=reference,
+        sampler=sampler,
+        optimizer=optimizer,
+        changes=changes or {},
+    )
+
+
 @dataclass(frozen=True)
 class Level:
     """Value of what a sweep varies: its word, the number that it is if it is one, and who has it.

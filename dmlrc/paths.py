@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -78,6 +79,35 @@ def check_new(target: Path) -> None:
     """Raise UsageError for a file that is there, or a folder that is not empty: nothing is overwritten unasked."""
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(f"{target} is there and not empty, and nothing is overwritten: name a new one")
+
+
+PART = ".part"
+"""How the files end that are being written, or were when their process was killed."""
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[BinaryIO]:
+    """A stream to a file beside the target, which takes its place at the end of the block: whole, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=target.parent, suffix=PART)
+    try:
+        with open(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read it
+        os.replace(part, target)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+@contextmanager
+def explained(what: str, otherwise: str) -> Iterator[None]:
+    """Turn what the disk refuses into a sentence: what it is that cannot be, and what to do, beside making room."""
+    try:
+        yield
+    except OSError as error:
+        raise DmlrcError(f"{what} ({error}): make room, or {otherwise}") from error
 
 
 @contextmanager

@@ -134,11 +134,7 @@ def _called(
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
-    with (
-        torch.random.fork_rng(),
-        chance_of_its_own(),
-        _told(method, f"{classes} x {images} embeddings of {dim} numbers"),
-    ):
+    with chance_of_its_own(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):
         seed_all(0)
         loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []

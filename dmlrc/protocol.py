@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -196,7 +196,7 @@ class SplitSettings:
     split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
     folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs and its
     last weights count.
-    members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
+    members, meta_classes: DREML, see `dmlrc.data.splits.meta_labels`.
     """
 
     split: str = "halves"
@@ -317,6 +317,7 @@ class Budget:
 BELOW = "below "
 """Begins the name of a budget that has fewer trials or reruns than the one named after it: no claim rests on it."""
 FULL = Budget("full", trials=50, reruns=10)
+FIXED = Budget("full", trials=0, reruns=5)  # of the papers that fix all settings
 QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=15)
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)
 
@@ -383,6 +384,11 @@ class Study:
             if (cap := getattr(self.budget, name)) is not None
         }
         return replace(self.protocol, **caps)
+
+    def around(self, experiment: str, methods: Iterable[Method], kind: str = "experiment", **changes: Any) -> "Study":
+        """The study `NAME/experiment` around this one: with other methods, and these fields changed."""
+        own = {"name": f"{self.name}/{experiment}", "kind": kind, "parent": self.name, "experiment": experiment}
+        return replace(self, methods=tuple(methods), **own | changes)
 
     @property
     def units(self) -> int:

@@ -9,7 +9,6 @@ disagree with the records.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import lazy_loader
@@ -17,10 +16,7 @@ import lazy_loader
 from dmlrc import errors
 from dmlrc.methods import Choice, Int, Method, Space
 
-if TYPE_CHECKING:
-    import optuna
-else:
-    optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
+optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
 
 TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": True}
 """The sampler's settings, written down since Optuna's defaults change (these are those of 5.0). The liar takes trials
@@ -43,15 +39,12 @@ def propose(
     number = len(trials) + len(running)
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
     study, distributions = optuna_study(method, trials, sampler), _distributions(method)
-    study.add_trials([_running(params, distributions) for params in running])
+    study.add_trials([_frozen({"params": params, "state": "running"}, distributions) for params in running])
     asked = study.ask(distributions).params
-    return asked if number else asked | _first(method)
-
-
-def _first(method: Method) -> dict[str, float]:
-    """The values that a method's ranges name for the first trial."""
+    if number:
+        return asked
     firsts = {name: getattr(space, "first", None) for name, space in method.space.items()}
-    return {name: value for name, value in firsts.items() if value is not None}
+    return asked | {name: value for name, value in firsts.items() if value is not None}
 
 
 def optuna_study(
@@ -106,20 +99,14 @@ def _distribution(space: Space) -> "optuna.distributions.BaseDistribution":
     return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log)
 
 
-def _running(
-    params: Mapping[str, float], distributions: dict[str, "optuna.distributions.BaseDistribution"]
-) -> "optuna.trial.FrozenTrial":
-    state = optuna.trial.TrialState.RUNNING
-    return optuna.trial.create_trial(params=dict(params), distributions=distributions, state=state)
-
-
 def _frozen(
     trial: Mapping, distributions: dict[str, "optuna.distributions.BaseDistribution"]
 ) -> "optuna.trial.FrozenTrial":
-    complete = trial["state"] == "complete" and not math.isnan(trial["value"])
+    states, state = optuna.trial.TrialState, trial["state"]
+    complete = state == "complete" and not math.isnan(trial["value"])
     return optuna.trial.create_trial(
         params=dict(trial["params"]),
         distributions=distributions,
         value=trial["value"] if complete else None,
-        state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.FAIL,
+        state=states.COMPLETE if complete else states.RUNNING if state == "running" else states.FAIL,
     )

@@ -10,7 +10,7 @@ import torch
 
 from dmlrc import data, inputs, models, preflight, training
 from dmlrc.building import normalized
-from dmlrc.data.meta_classes import meta_labels
+from dmlrc.data.splits import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare

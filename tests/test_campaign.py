@@ -18,7 +18,7 @@ import requests
 import torch
 from PIL import Image
 
-from dmlrc import data, executors, inputs, losses
+from dmlrc import data, executors, inputs, losses, paths
 from dmlrc.data import available, cache, download, registry
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError
@@ -439,7 +439,7 @@ def test_archives(tmp_path):
 
 def unpack(home):
     """As the loaders do, whose errors of the file system are explained there."""
-    with download._explained(f"data set in {home}"):
+    with paths.explained(f"data set in {home}", "choose another folder"):
         download._unpack(home / "archive", home / "into")
 
 

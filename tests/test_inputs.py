@@ -145,7 +145,7 @@ def test_the_embedder_alone_sees_what_it_would_see_on_a_trunk_that_stays_as_it_i
             torch.testing.assert_close(features, head(seen), rtol=2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [inputs.MapSource, inputs.MirroredFeatureSource])
+@pytest.mark.parametrize("kind", [inputs.MapSource, inputs.FeatureSource])
 def test_each_image_is_mirrored_in_half_of_the_steps(kind):
     shape = (3, 2, 1, 1, 1) if kind is inputs.MapSource else (3, 2, 1)
     cached = np.zeros(shape, dtype=np.float16)

@@ -1,6 +1,7 @@
 """Records in any order: runs, kills, edits, exports, two writers, removals, against a model of what must be there."""
 
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -141,7 +142,7 @@ class Records(RuleBasedStateMachine):
 
         with self.patch.context() as patch:
             patch.setattr(run, "run_unit", lambda asked: made.append(asked) or unit(asked))
-            patch.setattr(records.files.os, "fsync", fsync)
+            patch.setattr(os, "fsync", fsync)
             try:
                 run.run(STUDY, self.methods(name))
             except Killed:

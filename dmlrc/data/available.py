@@ -19,6 +19,12 @@ def names() -> tuple[str, ...]:
     return (*EMBEDDED, *sorted(SOURCES))
 
 
+def check_known(name: object) -> None:
+    """Raise UsageError for what is no name of a data set."""
+    if not isinstance(name, str) or not (name in names() or name.startswith("folder:")):
+        raise unknown("data set", name, [*names(), "folder:PATH"])
+
+
 def state(name: str, root: str | os.PathLike | None = None) -> str:
     """Tell whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
 
@@ -32,17 +38,12 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
     UsageError
         For an unknown name.
     """
-    if not isinstance(name, str):
-        raise unknown("data set", name, [*names(), "folder:PATH"])
+    check_known(name)
     if name in EMBEDDED:
         return "embedded"
-    if name.startswith("folder:"):
-        with suppress(UsageError, OSError):
+    with suppress(UsageError, MissingDataError, OSError):  # no data folder is named, or it may not be read
+        if name.startswith("folder:"):
             return "here" if folder_path(name).is_dir() else "missing"
-        return "missing"
-    if name not in SOURCES:
-        raise unknown("data set", name, [*names(), "folder:PATH"])
-    with suppress(MissingDataError, OSError):  # no data folder is named, or it may not be read
         home = data_root(root)
         if unpacked(name, home):
             return "here"

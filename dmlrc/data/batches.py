@@ -15,9 +15,15 @@ Rng = np.random.Generator | int
 
 
 class Sampler(Iterator[np.ndarray]):
-    """Base of all samplers. ahead: how many batches can be drawn at once; 1 where a batch depends on the last."""
+    """Base of all samplers: one draws its batches one by one or, by `draw`, many at once.
+
+    ahead: how many batches can be drawn at once; 1 where a batch depends on the last.
+    """
 
     ahead = 100
+
+    def __next__(self) -> np.ndarray:
+        return self.draw(1)[0]
 
     def draw(self, count: int) -> np.ndarray:
         """Draw the next batches: (count, B). Drawn at once they are others than drawn one by one, of one seed."""
@@ -80,7 +86,7 @@ class ClassBalanced(Sampler):
         if images_per_class < 1:
             raise UsageError(f"images_per_class is at least 1, not {images_per_class}")
         self._classes = _Classes(labels)
-        _check_classes(classes_per_batch, len(self._classes))
+        _check_room(classes_per_batch, len(self._classes), "classes")
         self.classes_per_batch = classes_per_batch
         self.images_per_class = images_per_class
         self._rng = np.random.default_rng(rng)
@@ -90,15 +96,12 @@ class ClassBalanced(Sampler):
         images = self._classes.draw(classes.reshape(-1), self.images_per_class, self._rng)  # (count * C, M)
         return images.reshape(count, -1)  # (count, B)
 
-    def __next__(self) -> np.ndarray:
-        return self.draw(1)[0]
-
 
 class RandomBatches(Sampler):
     """B different images, uniformly at random, whatever their classes (Zhai and Wu, Table 4: no balancing)."""
 
     def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
-        _check_images(batch_size, len(labels))
+        _check_room(batch_size, len(labels), "images")
         self._count, self.batch_size = len(labels), batch_size
         self._rng = np.random.default_rng(rng)
 
@@ -114,7 +117,7 @@ class SpcR(Sampler):
     """
 
     def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
-        _check_images(batch_size, len(labels))
+        _check_room(batch_size, len(labels), "images")
         if batch_size < 2 or np.unique(labels).size == len(labels):
             raise UsageError("SPC-R needs batches of at least 2 images and a class of at least 2")
         self._labels, self.batch_size = np.asarray(labels), batch_size  # compared with a list, nothing is a mate
@@ -147,9 +150,6 @@ class Episodes(Sampler):
     def draw(self, count: int) -> np.ndarray:
         return self._kept[self._balanced.draw(count)]  # the images of a class are in random order already
 
-    def __next__(self) -> np.ndarray:
-        return self.draw(1)[0]
-
 
 class FromMemory(Sampler):
     """Base of the embedded samplers: a memory bank of the embeddings of all training images.
@@ -181,7 +181,7 @@ class FromMemory(Sampler):
             raise UsageError(f"a pool of {pool_size} images is smaller than a batch of {batch_size}")
         self._classes = _Classes(labels)
         self._groups = batch_size // images_per_class
-        _check_classes(self._groups, len(self._classes))
+        _check_room(self._groups, len(self._classes), "classes")
         self._labels = np.unique(labels, return_inverse=True)[1]  # 0..C-1, as in _classes
         self.memory = np.array(embeddings, dtype=np.float32)  # (N, D)
         self.images_per_class, self.pool_size = images_per_class, pool_size
@@ -270,17 +270,11 @@ def histogram_distances(points: np.ndarray, batches: list[np.ndarray], bins: int
     """
     square = (points**2).sum(axis=1)
     distances = np.sqrt(np.maximum(square[:, None] + square[None, :] - 2 * (points @ points.T), 0))  # (P, P)
-    edges = np.histogram_bin_edges(_upper(distances), bins)
-    pool, *others = (_heights(_upper(distances[np.ix_(b, b)]), edges) for b in (np.arange(len(points)), *batches))
+    sets = (np.arange(len(points)), *batches)
+    pairs = [distances[np.ix_(some, some)][np.triu_indices(len(some), k=1)] for some in sets]  # (pairs,) of each
+    edges = np.histogram_bin_edges(pairs[0], bins)
+    pool, *others = (np.histogram(values, edges)[0] / len(values) for values in pairs)
     return [float((edges[1] - edges[0]) * np.abs(np.cumsum(other - pool)).sum()) for other in others]
-
-
-def _upper(matrix: np.ndarray) -> np.ndarray:
-    return matrix[np.triu_indices(len(matrix), k=1)]
-
-
-def _heights(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    return np.histogram(values, edges)[0] / len(values)
 
 
 def frechet_distances(points: np.ndarray, batches: list[np.ndarray]) -> list[float]:
@@ -372,13 +366,7 @@ def create_sampler(
     raise unknown("sampler", name, SAMPLERS)
 
 
-def _check_classes(wanted: int, present: int) -> None:
+def _check_room(wanted: int, present: int, what: str) -> None:
     if not 1 <= wanted <= present:
-        raise UsageError(
-            f"a batch of {wanted} different classes cannot be drawn from {present}: choose fewer classes per batch"
-        )
-
-
-def _check_images(wanted: int, present: int) -> None:
-    if not 1 <= wanted <= present:
-        raise UsageError(f"a batch of {wanted} different images cannot be drawn from {present}")
+        way_out = ": choose fewer classes per batch" if what == "classes" else ""
+        raise UsageError(f"a batch of {wanted} different {what} cannot be drawn from {present}{way_out}")

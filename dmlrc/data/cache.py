@@ -17,7 +17,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 from typing import BinaryIO
@@ -30,6 +29,7 @@ from dmlrc.data.decoding import Form, absent, decode
 from dmlrc.errors import DmlrcError
 
 _FORMAT = 2  # raised when the same files would decode to other bytes, so that older arrays are no longer found
+_ELSEWHERE = "set DMLRC_CACHE to a folder that can be"
 _CHUNK = 256  # images decoded ahead of the writer
 
 
@@ -94,7 +94,7 @@ def cached_folder(name: str, fill: Callable[[Path], None]) -> Path:
     """
     target = paths.cache() / name
     if not target.is_dir():
-        with _explained(target):
+        with paths.explained(f"the cache {target} cannot be written", _ELSEWHERE):
             build_folder(target, fill)
     return target
 
@@ -137,9 +137,10 @@ def _stat(file: Path) -> os.stat_result:
 
 def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
     target = paths.cache() / _portable(filename)
-    with _explained(target):
+    with paths.explained(f"the cache {target} cannot be written", _ELSEWHERE):
         if not target.exists():
-            _write(target, write)
+            with paths.whole_file(target) as stream:
+                write(stream)
         try:
             return np.load(target, mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:  # a part, which another process has cleared since, for it has the whole
@@ -153,30 +154,6 @@ def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
 def _portable(filename: str) -> str:
     """The name as every file system takes it: letters, digits, _ . and -, the last 200 bytes, which tell all apart."""
     return re.sub(r"[^\w.-]", "-", filename).encode()[-200:].decode(errors="ignore")
-
-
-def _write(target: Path, write: Callable[[BinaryIO], None]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.stem}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared cache does not want
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-@contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DmlrcError(
-            f"the cache {target} cannot be written ({error}): make room, or set DMLRC_CACHE to a folder that can be"
-        ) from error
 
 
 def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndarray]:

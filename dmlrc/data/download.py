@@ -19,13 +19,13 @@ import shutil
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pooch
 import requests
 
+from dmlrc import paths
 from dmlrc.data import cache
 from dmlrc.data.available import EMBEDDED
 from dmlrc.data.listing import Listing, data_root
@@ -61,7 +61,7 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
     final = home / source.folders[0]
     if final.exists() and any(final.iterdir()):
         raise DmlrcError(f"{final} is there but does not hold data set {name!r}: remove it and try again")
-    with _explained(f"data set {name!r} cannot be written to {home}"):
+    with paths.explained(f"data set {name!r} cannot be written to {home}", "choose another DMLRC_DATA"):
         brought = set(downloads_folder(name, home).glob("*"))
         files = _archives(name, source, home)
         cache.build_folder(final, lambda folder: _unpack_all(name, source, folder, files))
@@ -222,11 +222,3 @@ def _unpack(file: Path, into: Path) -> None:
         if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
             raise  # of the disk
         raise DmlrcError(f"{file} cannot be unpacked ({error}): remove it and get it again") from error
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DmlrcError(f"{what} ({error}): make room, or choose another DMLRC_DATA") from error

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from dmlrc.data import features, glyphs, icons
 from dmlrc.data import folder as class_folders
-from dmlrc.data.available import FEATURES, folder_path, names
+from dmlrc.data.available import FEATURES, check_known, folder_path
 from dmlrc.data.cache import cached_images
 from dmlrc.data.decoding import Form
 from dmlrc.data.download import locate, require_whole
 from dmlrc.data.features import FeatureSet
 from dmlrc.data.listing import ImageSet, Listing, data_root
 from dmlrc.data.registry import OWN_PHOTOGRAPH, SOURCES
-from dmlrc.errors import unknown
 
 
 def load(
@@ -45,8 +44,7 @@ def load(
         For damaged files, or a set that has a name but not all of its images: its numbers would be mixed with those of
         the complete one.
     """
-    if not isinstance(name, str):
-        raise unknown("data set", name, [*names(), "folder:PATH"])
+    check_known(name)
     if name in ("glyphs", "glyphs-small"):
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
         return _drawn(form.size, every=1 if name == "glyphs" else 8)
@@ -58,8 +56,6 @@ def load(
         path = folder_path(name)
         listing = class_folders.read_class_folders(path)
         return _decode(f"folder:{path.name}", listing, _form(OWN_PHOTOGRAPH, size, square), flip=True)
-    if name not in SOURCES:
-        raise unknown("data set", name, [*names(), "folder:PATH"])
     folder, source = locate(name, data_root(root)), SOURCES[name]
     listing = source.listing(folder)
     require_whole(name, listing, str(folder))

@@ -144,3 +144,20 @@ def assert_disjoint(labels: np.ndarray, parts: dict[str, np.ndarray]) -> None:
     for a, b in itertools.combinations(parts, 2):
         if shared := classes[a] & classes[b]:
             raise DmlrcError(f"class {min(shared)} is in both {a} and {b}: a split must separate whole classes")
+
+
+def meta_labels(labels: np.ndarray, meta_classes: int, rng: np.random.Generator | int) -> np.ndarray:
+    """Merge the classes at random into meta-classes of equal size, or sizes that differ by one.
+
+    DREML (Xuan, Souvenir and Pless, ECCV 2018): each member of an ensemble sees the same training images under coarser
+    labels, of a partition of its own, on which depends what its network learns; the members' embeddings are joined.
+
+    labels: (N,) -> (N,) int64 in 0..meta_classes-1; images of one class stay together. With fewer classes than
+    meta-classes, each is its own.
+
+    >>> meta_labels(np.array([3, 3, 5, 8, 8, 9]), 2, rng=0).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    classes, index = np.unique(labels, return_inverse=True)
+    order = np.random.default_rng(rng).permutation(len(classes))
+    return (order % meta_classes)[index]

@@ -112,8 +112,14 @@ class Dask(Executor):
                     f"the worker {address} has {worker['nthreads']} threads, but training seeds the random numbers of "
                     "its whole process: start workers with one thread (`dask worker ADDRESS --nthreads 1`)"
                 )
+
+        def ask() -> dict[str, str]:  # defined here, so that a worker without dmlrc can say so
+            from dmlrc.executors.cluster import versions
+
+            return versions()
+
         new = [address for address in workers if address not in self._checked]
-        answers = self._client.run(_asked_of_workers(), workers=new, on_error="return") if new else {}
+        answers = self._client.run(ask, workers=new, on_error="return") if new else {}
         for address, answer in answers.items():
             if not isinstance(answer, OSError):  # else it died while it was asked
                 check_versions(address, answer)
@@ -151,15 +157,6 @@ def _has_gpu(worker: Mapping[str, Any]) -> bool:
 def versions() -> dict[str, str]:
     """Versions that must be the same on all machines for records to be."""
     return {"dmlrc": provenance.commit(), "torch": version("torch"), "Python": platform.python_version()}
-
-
-def _asked_of_workers() -> Callable[[], dict[str, str]]:
-    def ask() -> dict[str, str]:  # defined here, so that a worker without dmlrc can say so
-        from dmlrc.executors.cluster import versions
-
-        return versions()
-
-    return ask
 
 
 def check_versions(address: str, there: Mapping[str, str] | BaseException) -> None:

@@ -49,7 +49,6 @@ class DistanceWeighted(MinedLoss):
     """The (D) losses: one triplet an anchor, a random positive, the negative drawn by its distance."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.distance_weighted_triplets`."""
         return mining.distance_weighted_triplets(d, labels, dim, self.generator)
 
 
@@ -83,7 +82,6 @@ class TripletRandom(MinedTriplet):
     """`MinedTriplet` on random triplets: Triplet (R) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.random_triplets`."""
         return mining.random_triplets(labels, self.generator)
 
 
@@ -91,7 +89,6 @@ class TripletSemihard(MinedTriplet):
     """`MinedTriplet` on random semi-hard triplets: Triplet (S) of Roth et al. 2020. The miner shares the margin."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.semihard_triplets`."""
         return mining.semihard_triplets(d, labels, self.margin, self.generator)
 
 
@@ -99,7 +96,6 @@ class TripletSoftHard(MinedTriplet):
     """`MinedTriplet` on soft-hard triplets: Triplet (H) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.softhard_triplets`."""
         return mining.softhard_triplets(d, labels, self.generator)
 
 
@@ -107,7 +103,6 @@ class TripletHard(MinedTriplet):
     """`MinedTriplet` on each anchor's hardest triplet (Hermans et al. 2017, whose distance is not squared)."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.hard_triplets`."""
         return mining.hard_triplets(d, labels)
 
 
@@ -134,7 +129,6 @@ class TripletSemihardPairs(MinedTriplet):
         super().__init__(margin)
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.nearest_semihard_triplets`."""
         return mining.nearest_semihard_triplets(d, labels)
 
 
@@ -210,7 +204,6 @@ class MarginDistancePairs(MarginDistance):
     """
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        """The triplets of `mining.distance_weighted_pairs`."""
         return mining.distance_weighted_pairs(d, labels, dim, self.generator)
 
 

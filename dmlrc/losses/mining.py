@@ -59,10 +59,9 @@ def semihard_triplets(
     d_ap < d_an < d_ap + margin; where no negative is, any negative. distances: (B, B), rows are anchors; labels: (B,).
     Source: Schroff et al. 2015 (FaceNet, Eq. 4), as drawn in Roth et al. 2020.
     """
-    positive, negative = pair_masks(labels)
-    anchors = _anchors(positive, negative)
-    positives = _choose(positive[anchors], generator)
-    d, negative = distances[anchors], negative[anchors]  # (T, B)
+    anchors, positive, negative = _anchored(labels)
+    positives = _choose(positive, generator)
+    d = distances[anchors]  # (T, B)
     d_ap = distances[anchors, positives][:, None]
     semihard = negative & (d > d_ap) & (d < d_ap + margin)
     return anchors, positives, _choose(_or_else(semihard, negative), generator)
@@ -91,9 +90,8 @@ def softhard_triplets(distances: Tensor, labels: Tensor, generator: torch.Genera
     positive; where none is, any positive or negative. distances: (B, B), rows are anchors; labels: (B,).
     Source: Roth and Brattoli 2019, as in Roth et al. 2020.
     """
-    positive, negative = pair_masks(labels)
-    anchors = _anchors(positive, negative)
-    d, positive, negative = distances[anchors], positive[anchors], negative[anchors]  # (T, B)
+    anchors, positive, negative = _anchored(labels)
+    d = distances[anchors]  # (T, B)
     hard_positive = positive & (d > d.masked_fill(~negative, torch.inf).amin(1, keepdim=True))
     hard_negative = negative & (d < d.masked_fill(~positive, -torch.inf).amax(1, keepdim=True))
     positives = _choose(_or_else(hard_positive, positive), generator)
@@ -105,10 +103,9 @@ def hard_triplets(distances: Tensor, labels: Tensor) -> Triplets:
 
     distances: (B, B), rows are anchors; labels: (B,). Source: Hermans et al. 2017, "batch hard".
     """
-    positive, negative = pair_masks(labels)
-    anchors = _anchors(positive, negative)
-    positives = distances.masked_fill(~positive, -torch.inf).argmax(1)[anchors]
-    return anchors, positives, distances.masked_fill(~negative, torch.inf).argmin(1)[anchors]
+    anchors, positive, negative = _anchored(labels)
+    d = distances[anchors]  # (T, B)
+    return anchors, d.masked_fill(~positive, -torch.inf).argmax(1), d.masked_fill(~negative, torch.inf).argmin(1)
 
 
 def distance_weights(distances: Tensor, labels: Tensor, dim: int, upper: float = torch.inf) -> Tensor:
@@ -141,10 +138,9 @@ def distance_weighted_triplets(
     distances: (B, B) Euclidean, of L2-normalised embeddings of size dim; labels: (B,).
     Source: Wu et al. 2017, as drawn in Roth et al. 2020.
     """
-    positive, negative = pair_masks(labels)
-    anchors = _anchors(positive, negative)
+    anchors, positives = random_pairs(labels, generator)
     weights = distance_weights(distances, labels, dim)[anchors]  # (T, B)
-    return anchors, _choose(positive[anchors], generator), _choose(weights, generator)
+    return anchors, positives, _choose(weights, generator)
 
 
 def distance_weighted_pairs(
@@ -194,9 +190,8 @@ def first_pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def random_pairs(labels: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
     """One positive pair an anchor, its positive random: anchors and positives, each (T,). labels: (B,)."""
-    positive, negative = pair_masks(labels)
-    anchors = _anchors(positive, negative)
-    return anchors, _choose(positive[anchors], generator)
+    anchors, positive, _ = _anchored(labels)
+    return anchors, _choose(positive, generator)
 
 
 def choose_other_class(labels: Tensor, triplets: Triplets, generator: torch.Generator | None = None) -> Tensor:
@@ -215,9 +210,11 @@ def mean_over_tuples(terms: Tensor) -> Tensor:
     return terms.sum() / max(len(terms), 1)
 
 
-def _anchors(positive: Tensor, negative: Tensor) -> Tensor:
-    """The samples with a positive and a negative: two (B, B) masks -> (A,) positions."""
-    return (positive.any(1) & negative.any(1)).nonzero()[:, 0]
+def _anchored(labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The samples with a positive and a negative, (T,) positions, and the masks of these, both (T, B)."""
+    positive, negative = pair_masks(labels)
+    anchors = (positive.any(1) & negative.any(1)).nonzero()[:, 0]
+    return anchors, positive[anchors], negative[anchors]
 
 
 def _or_else(preferred: Tensor, fallback: Tensor) -> Tensor:

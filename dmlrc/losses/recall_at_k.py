@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks
-from dmlrc.losses.ranking import smooth_lead
+from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks, smooth_lead
 
 
 class RecallAtK(nn.Module):

@@ -2,8 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks
-from dmlrc.losses.ranking import smooth_lead
+from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks, smooth_lead
 
 
 class SmoothAP(nn.Module):

@@ -10,28 +10,6 @@ from dmlrc.metrics.inputs import as_embeddings
 from dmlrc.metrics.neighbours import blocks, exclude, inner_products
 
 
-def pack_signs(embeddings) -> Tensor:
-    """Pack embeddings (N, D) into codes (N, ceil(D / 8)) uint8: bit 1 where a coordinate is above 0, else 0.
-
-    The first coordinate is the highest bit, as in numpy.packbits; the last byte is filled up with zeros.
-
-    >>> pack_signs([[0.5, -0.5, 0.0, 0.1, 1.0, 2.0, 3.0, 4.0, 5.0]]).tolist()
-    [[159, 128]]
-    """
-    bits = (as_embeddings(embeddings) > 0).to(torch.uint8)
-    bits = torch.nn.functional.pad(bits, (0, -bits.shape[1] % 8)).unflatten(1, (-1, 8))  # (N, bytes, 8)
-    return (bits << _places(bits)).sum(dim=2, dtype=torch.uint8)
-
-
-def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
-    """The number of different bits: codes (B, bytes), (N, bytes) -> (B, N) float32, exact.
-
-    >>> hamming_distances(pack_signs([[1.0, 1.0, -1.0]]), pack_signs([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])).tolist()
-    [[0.0, 2.0]]
-    """
-    return _distances(_signs(query_codes), _signs(reference_codes))
-
-
 def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
     """Score as `retrieval_scores` with the signs of the embeddings, ranked by Hamming distance.
 
@@ -57,7 +35,7 @@ def _rankings(
     queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, needed: Tensor
 ) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
     """Rank as `retrieval.euclidean_rankings`; whole numbers need no second look."""
-    signs, reference_signs = _signs(pack_signs(queries)), _signs(pack_signs(references))
+    signs, reference_signs = _signs(queries), _signs(references)
     for block in blocks(len(queries), len(references), queries.device):
         rows = torch.arange(block.start, block.stop, device=labels.device)
         distances = exclude(_distances(signs[rows], reference_signs), own, rows)
@@ -65,15 +43,9 @@ def _rankings(
         yield rows, retrieval.tied_ranking(distances, labels == query_labels[rows, None], int(needed.max()), no_width)
 
 
-def _signs(codes: Tensor) -> Tensor:
-    """Unpack codes (N, bytes) to (N, 8 bytes) float32, +1 for a bit that is set and -1 for one that is not."""
-    bits = codes[:, :, None] >> _places(codes) & 1  # (N, bytes, 8)
-    return bits.flatten(1).float().mul_(2).sub_(1)
-
-
-def _places(codes: Tensor) -> Tensor:
-    """Shifts of the bits of a byte: 7, 6, ..., 0."""
-    return torch.arange(7, -1, -1, dtype=torch.uint8, device=codes.device)
+def _signs(embeddings: Tensor) -> Tensor:
+    """Bits of embeddings (N, D) as float32: +1 where a coordinate is above 0, else -1."""
+    return (embeddings > 0).float().mul_(2).sub_(1)
 
 
 def _distances(signs: Tensor, reference_signs: Tensor) -> Tensor:

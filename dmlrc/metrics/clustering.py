@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from dmlrc.errors import UsageError
-from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.inputs import as_embeddings, as_pairs
 
 NAMES = ("nmi", "f1")
 ITERATIONS = 20
@@ -43,15 +43,11 @@ def pairwise_f1(labels: np.ndarray, clusters: np.ndarray) -> float:
     >>> round(pairwise_f1(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6])), 4)  # 1 pair right of 2, of 3 to find
     0.4
     """
-    from sklearn.metrics.cluster import contingency_matrix
+    from sklearn.metrics.cluster import pair_confusion_matrix
 
-    table = contingency_matrix(labels, clusters, sparse=True).astype(np.int64)  # (C, k)
-
-    def pairs(counts: np.ndarray) -> int:
-        return int((counts * (counts - 1) // 2).sum())
-
-    together = pairs(np.asarray(table.sum(axis=0))) + pairs(np.asarray(table.sum(axis=1)))
-    return 2 * pairs(table.data) / together if together else float("nan")
+    (_, clustered), (missed, right) = pair_confusion_matrix(labels, clusters).tolist()  # of ordered pairs
+    together = 2 * right + clustered + missed
+    return 2 * right / together if together else float("nan")
 
 
 def clustering_scores(embeddings, labels, seed: int = 0) -> dict[str, float]:
@@ -68,9 +64,7 @@ def clustering_scores(embeddings, labels, seed: int = 0) -> dict[str, float]:
     """
     from sklearn.metrics import normalized_mutual_info_score
 
-    embeddings = as_embeddings(embeddings)
-    labels = as_labels(labels, embeddings)
-    require_pairs(labels)
+    embeddings, labels = as_pairs(embeddings, labels)
     labels = labels.cpu().numpy()
     clusters = find_clusters(embeddings, k=len(np.unique(labels)), seed=seed)
     nmi = normalized_mutual_info_score(labels, clusters, average_method="arithmetic")

@@ -2,7 +2,7 @@
 
 import torch
 
-from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.inputs import as_pairs
 from dmlrc.metrics.neighbours import blocks, squared_euclidean, squared_norms
 
 CLOSE = 1e-8
@@ -23,9 +23,7 @@ def density_scores(embeddings, labels) -> dict[str, float]:
     >>> density_scores([[0.0, 0.0], [0.0, 2.0], [4.0, 1.0]], [0, 0, 1])
     {'pi_intra': 2.0, 'pi_inter': 4.0, 'pi_ratio': 0.5}
     """
-    embeddings = as_embeddings(embeddings)
-    labels = as_labels(labels, embeddings)
-    require_pairs(labels)
+    embeddings, labels = as_pairs(embeddings, labels)
     _, sizes = labels.unique(return_counts=True)
     classes = embeddings[labels.argsort()].split(sizes.tolist())
     centres = torch.stack([members.double().mean(dim=0) for members in classes])  # (C, D)

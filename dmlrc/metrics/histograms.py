@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from dmlrc.errors import UsageError
-from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.inputs import as_pairs
 from dmlrc.metrics.neighbours import inner_products, squared_norms
 
 BINS = 100
@@ -45,9 +45,7 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
     """
     if not isinstance(bins, numbers.Integral) or bins < 1:
         raise UsageError(f"the number of bins must be a whole number, 1 or more, not {bins!r}")
-    embeddings = as_embeddings(embeddings)
-    labels = as_labels(labels, embeddings)
-    require_pairs(labels)
+    embeddings, labels = as_pairs(embeddings, labels)
     bound = _bound(embeddings)
     order = labels.argsort()  # classes in one piece: most tiles hold negative pairs only
     embeddings, labels = embeddings[order], labels[order]
@@ -127,9 +125,7 @@ def mean_inner_products(embeddings, labels) -> dict[str, float]:
     >>> mean_inner_products([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1])
     {'mean_positive': 1.0, 'mean_negative': 0.0}
     """
-    embeddings = as_embeddings(embeddings)
-    labels = as_labels(labels, embeddings)
-    require_pairs(labels)
+    embeddings, labels = as_pairs(embeddings, labels)
     embeddings = embeddings.double()
     _, classes, sizes = labels.unique(return_inverse=True, return_counts=True)
     sums = embeddings.new_zeros(len(sizes), embeddings.shape[1]).index_add_(0, classes, embeddings)  # (C, D)

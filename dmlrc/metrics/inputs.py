@@ -57,6 +57,14 @@ def as_query(query) -> tuple:
     return embeddings, labels
 
 
+def as_pairs(embeddings, labels) -> tuple[Tensor, Tensor]:
+    """Check embeddings (N, D) and labels (N,) of a metric of pairs, of which there are both kinds."""
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    require_pairs(labels)
+    return embeddings, labels
+
+
 def require_pairs(labels: Tensor) -> None:
     """Raise UsageError unless there are positive and negative pairs; labels: (N,)."""
     _, sizes = labels.unique(return_counts=True)

@@ -4,6 +4,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
+    submodules=["from_timm", "saved"],
     submod_attrs={
         "base": ["Trunk"],
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],

@@ -59,8 +59,14 @@ class Trunk(nn.Module, ABC):
 
 
 def standardise(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> a network's input (B, C, H, W), of mean and std (C, 1, 1)."""
-    check_images(images)
+    """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> a network's input (B, C, H, W), of mean and std (C, 1, 1).
+
+    Raises UsageError for images of another shape, or that are not floating point.
+    """
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise UsageError(f"a trunk needs images (B, 1 or 3, H, W), not {tuple(images.shape)}")
+    if not images.is_floating_point():
+        raise UsageError(f"a trunk needs float images in [0, 1], not {images.dtype}: divide uint8 images by 255")
     channels = len(mean)
     if images.shape[1] > channels:
         images = images.mean(dim=1, keepdim=True)
@@ -72,11 +78,3 @@ class MeanOverPositions(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         return maps.mean(dim=(2, 3))
-
-
-def check_images(images: Tensor) -> None:
-    """Raise one clear error unless images are (B, 1 or 3, H, W) and floating point."""
-    if images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise UsageError(f"a trunk needs images (B, 1 or 3, H, W), not {tuple(images.shape)}")
-    if not images.is_floating_point():
-        raise UsageError(f"a trunk needs float images in [0, 1], not {images.dtype}: divide uint8 images by 255")

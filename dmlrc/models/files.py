@@ -94,17 +94,25 @@ def names() -> list[str]:
 
 def has_weights(name: str, weights: str | Path | None) -> bool:
     """Tell whether `dmlrc.models.create_trunk` with these arguments would find its weights here, without a download."""
+    if weights is None:
+        return True
+    file = _weights_file(name, weights)
+    return file is not None and file.is_file()
+
+
+def _weights_file(name: str, weights: str | Path) -> Path | None:
+    """Path of the file of a trunk's weights; None where it has no such weights, or they are not here."""
     try:
         if weights == "package":
             package = packaged(name)
-            return package is not None and packaged_file(package).is_file()
+            return package and packaged_file(package)
         if weights == "imagenet" and name.startswith(TIMM):
-            return downloaded_file(name) is not None  # it imports torch, for names that no study of ours has
+            return downloaded_file(name)  # it imports torch, for names that no study of ours has
         if weights == "imagenet" and name != "bn_inception":
-            return name in TORCHVISION and torchvision_file(name)[0].is_file()
-        return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
+            return torchvision_file(name)[0] if name in TORCHVISION else None
+        return find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights)
     except MissingDataError:
-        return False
+        return None
 
 
 def to_bring() -> list[tuple[str, bool, str]]:
@@ -177,16 +185,8 @@ def weights_digest(trunk: str, weights: str | None) -> dict[str, str]:
     Nothing either of files whose checksum is known: those of torchvision and of packages.
     """
     called = f"weights {weights!r}{f' of {trunk}' if weights == 'imagenet' else ''}"
-    try:
-        if weights == "imagenet" and trunk.startswith(TIMM):
-            file = downloaded_file(trunk)
-        elif weights == "imagenet":
-            file = find_weights(BN_INCEPTION_FILE) if trunk == "bn_inception" else None
-        else:
-            file = None if weights in (None, "package") else find_weights(weights)
-    except MissingDataError:
-        return {}
-    if file is None:
+    is_known = weights in (None, "package") or (weights == "imagenet" and trunk in TORCHVISION)
+    if is_known or not (file := _weights_file(trunk, weights)):
         return {}
     facts = file.stat()
     return {called: _sha256(file, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)}

@@ -27,7 +27,6 @@ from dmlrc.models import partial
 from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
 from dmlrc.models.trunks import fixed_trunk
 
-SUFFIX = ".safetensors"
 BATCH = 32
 _KEY = "dmlrc"
 Weights = Mapping[str, Tensor]

@@ -93,7 +93,8 @@ def _set(*settings: tuple[Any, str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    threads, flushed = torch.get_num_threads(), _flushes_denormals()
+    threads = torch.get_num_threads()
+    flushed = bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)  # torch does not tell what is set
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
     try:
@@ -102,11 +103,6 @@ def _one_thread() -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(flushed)
-
-
-def _flushes_denormals() -> bool:
-    """Tell whether numbers below the normal ones become 0, which torch does not tell."""
-    return bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)
 
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"

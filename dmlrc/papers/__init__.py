@@ -26,50 +26,21 @@ class Paper:
     chapter: str
     protocol: Protocol = field(repr=False)
     methods: tuple[Method, ...] = field(repr=False)
-    url: str = ""
+    url: str
 
     @property
     def year(self) -> int:
         return int(self.key[-4:])
 
 
-ALL = (
-    Paper(
-        "musgrave2020",
-        "musgrave",
-        "Musgrave et al. 2020",
-        "04_which_loss_wins",
-        musgrave2020.PROTOCOL,
-        musgrave2020.METHODS,
-        "https://arxiv.org/abs/2003.08505",
-    ),
-    Paper(
-        "roth2020",
-        "roth",
-        "Roth et al. 2020",
-        "11_roth2020",
-        roth2020.PROTOCOL,
-        roth2020.METHODS,
-        "https://arxiv.org/abs/2002.08473",
-    ),
-    Paper(
-        "fehervari2019",
-        "fehervari",
-        "Fehervari et al. 2019",
-        "12_fehervari2019",
-        fehervari2019.PROTOCOL,
-        fehervari2019.METHODS,
-        "https://arxiv.org/abs/1911.12528",
-    ),
-    Paper(
-        "zhai2019",
-        "zhai",
-        "Zhai and Wu 2019",
-        "13_zhai2019",
-        zhai2019.PROTOCOL,
-        zhai2019.METHODS,
-        "https://arxiv.org/abs/1811.12649",
-    ),
-    Paper("oi2021", "oi", "Oi et al. 2021", "14_oi2021", oi2021.PROTOCOL, oi2021.METHODS),
+ALL = tuple(
+    Paper(module.PROTOCOL.paper, short, label, chapter, module.PROTOCOL, module.METHODS, url)
+    for module, short, label, chapter, url in (
+        (musgrave2020, "musgrave", "Musgrave et al. 2020", "04_which_loss_wins", "https://arxiv.org/abs/2003.08505"),
+        (roth2020, "roth", "Roth et al. 2020", "11_roth2020", "https://arxiv.org/abs/2002.08473"),
+        (fehervari2019, "fehervari", "Fehervari et al. 2019", "12_fehervari2019", "https://arxiv.org/abs/1911.12528"),
+        (zhai2019, "zhai", "Zhai and Wu 2019", "13_zhai2019", "https://arxiv.org/abs/1811.12649"),
+        (oi2021, "oi", "Oi et al. 2021", "14_oi2021", ""),
+    )
 )
 """The Reality Check first; the others in the order of their chapters."""

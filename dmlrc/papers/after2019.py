@@ -22,63 +22,31 @@ Left out, for it adds none: the threshold-consistent margin loss (TCM; Zhang et 
 is the contrastive loss on cosines, with a margin for the positives and one for the negatives.
 """
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Method
+from dataclasses import replace
+
+from dmlrc.methods import Float
 from dmlrc.papers import musgrave2020
+from dmlrc.papers.musgrave2020 import classification, embedding
 
 _UNIT = Float(0.0, 1.0)
-_PROXIES = {"classes_per_batch": 32, "images_per_class": 1, "kind": "classification", "year": 2020}
-_RATE = {LOSS_WEIGHTS_LR: Float(1e-6, 1.0, log=True)}  # the Reality Check's
-
+_SIGMOID = Float(1e-3, 1.0, log=True)
 METHODS = (
-    Method(
-        "proxy_anchor",
-        "proxy_anchor",
-        {"margin": Float(0.0, 0.5), "alpha": Float(1.0, 200.0, log=True), **_RATE},
-        label="Proxy-Anchor",
-        reference="kim2020",
-        **_PROXIES,
+    classification(
+        "proxy_anchor", "Proxy-Anchor", 2020, "kim2020", margin=Float(0.0, 0.5), alpha=Float(1.0, 200.0, log=True)
     ),
-    Method(
-        "circle",
-        "circle",
-        {"m": _UNIT, "gamma": Float(1.0, 512.0, log=True)},
-        label="Circle",
-        year=2020,
-        reference="sun2020circle",
-    ),
-    Method(
-        "supcon",
-        "supcon",
-        {"temperature": Float(1e-3, 10.0, log=True)},
-        label="SupCon",
-        year=2020,
-        reference="khosla2020",
-    ),
-    Method(
-        "proxy_nca_pp",
-        "proxy_nca_pp",
-        {"softmax_scale": Float(0.01, 100.0), **_RATE},
-        label="ProxyNCA++",
-        reference="teh2020",
-        **_PROXIES,
-    ),
-    Method(
-        "smooth_ap",
-        "smooth_ap",
-        {"temperature": Float(1e-3, 1.0, log=True)},
-        label="Smooth-AP",
-        year=2020,
-        reference="brown2020",
-    ),
-    Method(
-        "recall_at_k",
-        "recall_at_k",
-        {"rank_temperature": Float(0.1, 10.0, log=True), "temperature": Float(1e-3, 1.0, log=True)},
-        {"max_k": 4},  # four images a class leave three positives
-        label="Recall@k",
-        year=2022,
-        reference="patel2022",
+    embedding("circle", "Circle", 2020, "sun2020circle", m=_UNIT, gamma=Float(1.0, 512.0, log=True)),
+    embedding("supcon", "SupCon", 2020, "khosla2020", temperature=Float(1e-3, 10.0, log=True)),
+    classification("proxy_nca_pp", "ProxyNCA++", 2020, "teh2020", softmax_scale=Float(0.01, 100.0)),
+    embedding("smooth_ap", "Smooth-AP", 2020, "brown2020", temperature=_SIGMOID),
+    replace(
+        embedding(
+            *("recall_at_k", "Recall@k", 2022, "patel2022"),
+            rank_temperature=Float(0.1, 10.0, log=True),
+            temperature=_SIGMOID,
+        ),
+        settings={"max_k": 4},  # four images a class leave three positives
     ),
 )
+
 KNOWN = {method.name: method for method in (*musgrave2020.METHODS, *METHODS)}
 """The methods of the Reality Check and these, by their names."""

@@ -17,9 +17,10 @@ The public code was read in the copy github.com/Andrewymd/DMLPlayground.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, fixed_method, levels
+from dmlrc.protocol import Protocol
 
 PROTOCOL = Protocol(
     name="fehervari2019",
@@ -51,29 +52,9 @@ PROTOCOL = Protocol(
     ),
 )
 RESNET50 = replace(PROTOCOL, trunk="resnet50")
-BUDGET = Budget("full", trials=0, reruns=5)
 
-
-def _method(
-    name: str, label: str, loss: str, reference: str, year: int, layout: tuple[int, int] | None = None, **settings
-) -> Method:
-    """layout: classes x images a class; None: 120 random images."""
-    classes, images = layout or (120, 1)
-    proxies = loss.startswith("proxy") or loss == "normalized_softmax"
-    return Method(
-        name,
-        loss,
-        settings=settings,
-        label=label,
-        classes_per_batch=classes,
-        images_per_class=images,
-        kind="classification" if proxies else "embedding",
-        year=year,
-        reference=reference,
-        sampler="class_balanced" if layout else None,
-    )
-
-
+_method = partial(fixed_method, layout=(120, 1))  # random images
+_balanced = partial(fixed_method, sampler="class_balanced")
 # Public code: normal with SD 0.00125, which is of length 0.057 in ProxySoftmax's 2048 dimensions, or uniform within
 # ± 0.05 (ProxyTriplet), which is of SD 0.029.
 _PROXY_STD = {"proxy_std": 0.00125}
@@ -87,38 +68,31 @@ _BOUNDARY_RATE = {LOSS_WEIGHTS_LR: 1e-4}
 _SHARED = (
     _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", 2015, margin=1),
     _method("lifted_structure", "Lifted Struct", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
-    _method("n_pairs", "NPairs", "n_pairs", "sohn2016", 2016, (60, 2), l2_weight=0.0005),
-    replace(
-        _method(
-            "structured_clustering",
-            "Struct Clust",
-            "structured_clustering",
-            "song2017",
-            2017,
-            (24, 5),
-            gamma=1,
-            refinements=5,
-        ),
+    _balanced("n_pairs", "NPairs", "n_pairs", "sohn2016", 2016, layout=(60, 2), l2_weight=0.0005),
+    _balanced(
+        *("structured_clustering", "Struct Clust", "structured_clustering", "song2017", 2017),
+        layout=(24, 5),
         optimizer="rmsprop",
+        gamma=1,
+        refinements=5,
     ),
-    replace(
-        _method(
-            "margin",
-            "Margin Loss",
-            "margin_distance_pairs",
-            "wu2017sampling",
-            2017,
-            (24, 5),
-            margin=0.2,
-            beta=1.2,
-            **_BOUNDARY_RATE,
-        ),
+    _balanced(
+        *("margin", "Margin Loss", "margin_distance_pairs", "wu2017sampling", 2017),
+        layout=(24, 5),
         changes={"loss_weight_decay": 0.0},
+        margin=0.2,
+        beta=1.2,
+        **_BOUNDARY_RATE,
     ),
-    _method(
-        "angular", "Angular Loss", "angular_fehervari", "wang2017angular", 2017, (60, 2), alpha=45, l2_weight=0.0005
+    _balanced(
+        *("angular", "Angular Loss", "angular_fehervari", "wang2017angular", 2017),
+        layout=(60, 2),
+        alpha=45,
+        l2_weight=0.0005,
     ),
-    replace(_method("prototypical", "Prototype Loss", "prototypical", "snell2017", 2017, (12, 10)), sampler="episodes"),
+    fixed_method(
+        "prototypical", "Prototype Loss", "prototypical", "snell2017", 2017, layout=(12, 10), sampler="episodes"
+    ),
     _method(
         "proxy_triplet",
         "ProxyTriplet",
@@ -139,13 +113,9 @@ _SHARED = (
         **_PROXY_STD,
         **PROXY_RATE,
     ),
-    _method(
-        "ranked_list",
-        "Ranked List Loss",
-        "ranked_list",
-        "wang2019rll",
-        2019,
-        (40, 3),
+    _balanced(
+        *("ranked_list", "Ranked List Loss", "ranked_list", "wang2019rll", 2019),
+        layout=(40, 3),
         margin=0.4,
         alpha=1.2,
         Tn=10,
@@ -153,15 +123,17 @@ _SHARED = (
     ),
 )
 # The two rows that have settings of their own.
-PROXY_SOFTMAX = replace(
-    _method(
-        "proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05, weight_length=0.0566
-    ),
+PROXY_SOFTMAX = _method(
+    *("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019),
     changes={"embedding_dim": 2048, "layer_norm": True, "binary": True},
+    temperature=0.05,
+    weight_length=0.0566,
 )
-DREML = replace(
-    _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9, **_PROXY_STD),
+DREML = _method(
+    *("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018),
     changes={"embedding_dim": 12, "members": 12, "meta_classes": 12},
+    softmax_scale=9,
+    **_PROXY_STD,
 )
 METHODS = (*_SHARED, PROXY_SOFTMAX, DREML)
 RESNET50_METHODS = (*_SHARED, PROXY_SOFTMAX, replace(DREML, changes={**DREML.changes, "trunk": "resnet18"}))

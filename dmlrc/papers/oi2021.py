@@ -10,8 +10,8 @@ Section 4. Not in the paper, and ours: the batch (32 images), weight decay (Adam
 Images are resized to 299 x 299 ahead of the random crop, the paper's after it.
 """
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.methods import LOSS_WEIGHTS_LR, fixed_method
+from dmlrc.protocol import Protocol
 
 _SCORES = ("precision_at_1", "map_at_r", "jsd", "mean_positive", "mean_negative")
 
@@ -45,21 +45,13 @@ PROTOCOL = Protocol(
     train_metrics=_SCORES,
     arrays=("histograms",),  # Figs. 1 and 3
 )
-BUDGET = Budget("full", trials=0, reruns=5)
 SEED = 1  # of the random class order
 
 METHODS = (
-    Method(
-        "normalized_softmax",
-        "normalized_softmax",
-        settings={"temperature": 0.1, LOSS_WEIGHTS_LR: 1e-2},  # s = 10
-        label="NSL",
-        classes_per_batch=32,
-        images_per_class=1,
-        kind="classification",
-        year=2017,
-        reference="wang2017normface",
+    fixed_method(
+        *("normalized_softmax", "NSL", "normalized_softmax", "wang2017normface", 2017),
+        layout=(32, 1),
+        temperature=0.1,  # s = 10
+        **{LOSS_WEIGHTS_LR: 1e-2},
     ),
 )
-# Table 1: the order in which the classes are split.
-CLASS_ORDERS = ("default", "random")

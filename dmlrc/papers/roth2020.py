@@ -9,11 +9,12 @@ The settings are fixed: no search, no validation. Section 4.1 and the authors' p
 each metric's best epoch on the test classes, ours of the last epoch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, fixed_method, levels
+from dmlrc.protocol import Protocol
 
 PROTOCOL = Protocol(
     name="roth2020",
@@ -45,7 +46,6 @@ PROTOCOL = Protocol(
     arrays=("spectrum",),
 )
 SOP_PROTOCOL = replace(PROTOCOL, split="official", max_epochs=100, patience=100)
-BUDGET = Budget("full", trials=0, reruns=5)
 
 _BETA = {LOSS_WEIGHTS_LR: 5e-4}
 _MARGIN_06 = {"margin": 0.2, "beta": 0.6, **_BETA}
@@ -53,23 +53,7 @@ _MARGIN_12 = {"margin": 0.2, "beta": 1.2, **_BETA}
 _SNR = {"margin": 0.2, "regularizer_weight": 0.005}
 # Public code: uniform within ± 1/√D, which is of length √(1/3).
 _START = {"weight_length": 0.577}
-_CLASSIFICATION = ("arcface", "proxy_nca_original", "soft_triple", "normalized_softmax")
-
-
-def _method(name: str, label: str, loss: str, reference: str, year: int, **settings) -> Method:
-    kind = "classification" if loss in _CLASSIFICATION else "embedding"
-    return Method(
-        name,
-        loss,
-        settings=settings,
-        label=label,
-        classes_per_batch=56,  # SPC-2 in a batch of 112
-        images_per_class=2,
-        kind=kind,
-        year=year,
-        reference=reference,
-    )
-
+_method = partial(fixed_method, layout=(56, 2))  # SPC-2 in a batch of 112
 
 # Table 2, in its order.
 _OBJECTIVES = (
@@ -88,12 +72,8 @@ _OBJECTIVES = (
     _method("contrastive", "Contrastive (D)", "contrastive_distance", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
     _method("genlifted", "GenLifted", "generalized_lifted", "hermans2017", 2017, neg_margin=1, l2_weight=0.005),
     _method("histogram", "Hist.", "histogram", "ustinova2016", 2016, n_bins=64),
-    _method(
-        "margin_06", "Margin (D, β = 0.6)", "margin_distance", "wu2017sampling", 2017, margin=0.2, beta=0.6, **_BETA
-    ),
-    _method(
-        "margin_12", "Margin (D, β = 1.2)", "margin_distance", "wu2017sampling", 2017, margin=0.2, beta=1.2, **_BETA
-    ),
+    _method("margin_06", "Margin (D, β = 0.6)", "margin_distance", "wu2017sampling", 2017, **_MARGIN_06),
+    _method("margin_12", "Margin (D, β = 1.2)", "margin_distance", "wu2017sampling", 2017, **_MARGIN_12),
     _method(
         "multi_similarity",
         "Multisimilarity",
@@ -163,18 +143,15 @@ def _regularized(switch: float, **own: float) -> tuple[Method, ...]:
     )
 
 
-def _changed(methods: tuple[Method, ...], changes: Mapping[str, Mapping[str, float]]) -> tuple[Method, ...]:
-    """The methods with other settings for some, by name."""
-    return tuple(replace(method, settings={**method.settings, **changes.get(method.name, {})}) for method in methods)
-
-
 METHODS = (*_OBJECTIVES, *MINERS, *_regularized(0.4, r_margin_12=0.35, r_snr=0.3))
 CARS196_METHODS = (*_OBJECTIVES, *MINERS, *_regularized(0.35))
 # No SOP result for Pnca and SoftTriple in the paper.
+_ON_SOP = {"histogram": {"n_bins": 10}, "softmax": {LOSS_WEIGHTS_LR: 2e-3}}
 SOP_METHODS = (
-    *_changed(
-        tuple(method for method in _OBJECTIVES if method.name not in ("proxy_nca", "soft_triple")),
-        {"histogram": {"n_bins": 10}, "softmax": {LOSS_WEIGHTS_LR: 2e-3}},
+    *(
+        replace(method, settings={**method.settings, **_ON_SOP.get(method.name, {})})
+        for method in _OBJECTIVES
+        if method.name not in ("proxy_nca", "soft_triple")
     ),
     *MINERS,
     *_regularized(0.15),

@@ -10,9 +10,10 @@ one run as far as it says; ours are five.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from dmlrc.methods import Level, Method, levels
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.methods import Level, Method, fixed_method, levels
+from dmlrc.protocol import Protocol
 
 # Cars196. At 2048 dimensions the normalised features are the embedding: the public code has a linear layer only where
 # the embedding is of another length than the features. By section 4.1 every network has one.
@@ -52,23 +53,9 @@ CUB200_PROTOCOL = replace(PROTOCOL, lr=0.001)  # "due to overfitting"
 SOP_PROTOCOL = replace(PROTOCOL, split="official")
 # NMI is not defined for separate queries, and not reported.
 INSHOP_PROTOCOL = replace(SOP_PROTOCOL, test_metrics=tuple(name for name in PROTOCOL.test_metrics if name != "nmi"))
-BUDGET = Budget("full", trials=0, reruns=5)
 
 
-def _method(name: str, label: str, loss: str, reference: str, year: int, **settings) -> Method:
-    return Method(
-        name,
-        loss,
-        settings=settings,
-        label=label,
-        classes_per_batch=3,
-        images_per_class=25,
-        kind="classification",
-        year=year,
-        reference=reference,
-    )
-
-
+_method = partial(fixed_method, layout=(3, 25))
 # Public code: uniform within ± 1/√D, which is of length √(1/3).
 _START = {"weight_length": 0.577}
 METHODS = (

@@ -7,6 +7,8 @@ files, which are committed (`dmlrc.records.committed`). `load` reads either, int
 their own.
 """
 
+# ruff: noqa: F401 (much is imported only to be called by the name of this folder)
+
 import contextlib
 import copy
 import json
@@ -35,44 +37,6 @@ from dmlrc.records.underway import (
     write_unit,
     writing_meta,
 )
-
-__all__ = [
-    "COLUMNS",
-    "FRAMES",
-    "MADE_BY",
-    "PRETRAINED",
-    "StudyRecords",
-    "export_records",
-    "find",
-    "finished_units",
-    "from_units",
-    "grown",
-    "is_begun",
-    "is_published_whole",
-    "is_repeated",
-    "joined",
-    "load",
-    "model_path",
-    "only",
-    "problems",
-    "protocol",
-    "published",
-    "published_fingerprints",
-    "read_json",
-    "read_meta",
-    "read_raw_meta",
-    "read_units",
-    "recorded_in",
-    "running",
-    "set_aside",
-    "sha256",
-    "unit_path",
-    "write_json",
-    "write_sealed",
-    "write_unit",
-    "write_whole",
-    "writing_meta",
-]
 
 
 def load(study: str) -> StudyRecords:

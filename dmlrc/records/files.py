@@ -4,8 +4,6 @@ import errno
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,6 @@ from typing import Any
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
 from dmlrc.records.schema import MADE_AGAIN
-
-PART = ".part"
-"""How the files end that are being written, or were when their process was killed."""
 
 
 def way_out_of(error: OSError) -> str:
@@ -59,17 +54,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; a link stays one, to the file that is written."""
     path = path.resolve()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=PART)
-        try:
-            with open(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read the records
-            os.replace(part, path)
-        finally:
-            Path(part).unlink(missing_ok=True)
+        with paths.whole_file(path) as file:
+            file.write(content)
     except OSError as error:
         raise unwritable(path, error) from None
 

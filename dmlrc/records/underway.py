@@ -8,7 +8,7 @@ from pathlib import Path
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import digest
-from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, write_sealed
+from dmlrc.records.files import finite, read_json, unsealed, unwritable, write_sealed
 from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
 from dmlrc.records.meta import read_meta
 from dmlrc.records.schema import UnitRecord, checked
@@ -70,22 +70,16 @@ def read_unit(path: Path, configuration: str) -> dict:
     configuration.
     """
     unit = checked(UnitRecord, unsealed(read_json(path), path), path)
-    _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
+    study = path.parents[1].relative_to(paths.runs()).as_posix()
+    right, named = unit_path(unit), unit.get("study", study)
+    if path.relative_to(path.parents[1]) != right or named != study:  # a copy must not count as a run of its own
+        raise DmlrcError(f"the record {path} says that it is {right} of study {named!r}: move it there, or away")
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
             f"the record {path} was made under another configuration than meta.json of its study says: move it away, "
             "and it is made again"
         )
     return unit
-
-
-def _check_place(path: Path, unit: Mapping, study: str) -> None:
-    """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
-    right = unit_path(unit)
-    if path.relative_to(path.parents[1]) != right or unit.get("study", study) != study:
-        raise DmlrcError(
-            f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
-        )
 
 
 def write_unit(record: Mapping, study: str) -> None:
@@ -172,7 +166,7 @@ def unit_problems(study: str) -> list[str]:
         return [str(error)]
     for path in sorted(folder.glob("*/*")):
         try:
-            if path.suffix in (PART, ".safetensors") or path.name == "meta.json":
+            if path.suffix in (paths.PART, ".safetensors") or path.name == "meta.json":
                 continue
             if path.is_dir() and (path.name.startswith(ASIDE) or any(path.parent.rglob("meta.json"))):
                 continue  # set aside, or an experiment around this one

@@ -34,13 +34,11 @@ def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[
 
 def tables() -> list[str]:
     """Every methods table in a line, the reader's own first; what stands around it is a number."""
-    from dmlrc.studies import recorded
-
     known, own = dmlrc.studies.known(), dmlrc.studies.own_studies()
     heads = sorted(
         (study for study in known.values() if study.parent not in known), key=lambda study: study.name not in own
     )
-    heads = recorded.made_in_python() + heads
+    heads = dmlrc.studies.recorded.made_in_python() + heads
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
     for study in heads:
         around = sum(other.parent == study.name for other in known.values())
@@ -60,9 +58,7 @@ def matching(word: str) -> list[str]:
 
     Raises UsageError where there is none.
     """
-    from dmlrc.studies import recorded
-
-    python = recorded.made_in_python()
+    python = dmlrc.studies.recorded.made_in_python()
     own = (*dmlrc.studies.own_studies(), *(study.name for study in python))
     known, word = dmlrc.studies.known(), dmlrc.names.current(word)
     studies = [study for study in (*python, *known.values()) if word in study.name]
@@ -160,8 +156,6 @@ def _time(study: "dmlrc.protocol.Study") -> str:
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
     """The recorded part of a study, such as "3 of 60"; without any record, what it lacks here, such as "no data"."""
-    from dmlrc.studies import readiness, recorded
-
-    count, total = recorded.count(study)
-    lacks = readiness.missing(study)
+    count, total = dmlrc.studies.recorded.count(study)
+    lacks = dmlrc.studies.readiness.missing(study)
     return f"no {', '.join(lacks)}" if lacks and not count else f"{count} of {total}"

@@ -140,7 +140,7 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> li
     return [
         f"Test classes, percent, {joined}: mean over the reruns{', 95 % interval' * known}.",
         *[f"Intervals{ranks} count {luck}."] * known,
-        *once * (searched and "seed_ci95" not in first),
+        *once * (known and searched and "seed_ci95" not in first),
         *["lost: reruns that diverged or failed, which no mean counts."] * lost,
         *["pretrained: by a PCA that is approximate above 1,000 features."] * (PRETRAINED in first.index),
     ]

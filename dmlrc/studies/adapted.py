@@ -15,18 +15,14 @@ are rates for short runs; that of Zhai and Wu is the lowest of its three.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from dmlrc import data
 from dmlrc.data.available import FEATURES
-from dmlrc.data.registry import SOURCES
-from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, in_batches_of, levels, rows
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, fixed_method, in_batches_of, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import TEST_METRICS, Budget, Protocol, Study, TrunkInput
+from dmlrc.protocol import CLASS_ORDERS, TEST_METRICS, Budget, Protocol, Study, TrunkInput
 from dmlrc.studies import tuned
-
-_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "icons": 1004, "grocery-lite0": 40} | {
-    name: source.classes // 2 for name, source in SOURCES.items()
-}
-_FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
 
 # What is other than in the papers' protocols: a linear layer, or four convolutions, want fewer steps at higher rates.
 _FROZEN = {
@@ -121,14 +117,7 @@ def _experiments(main: Study) -> Iterator[Study]:
     yield from _fehervari(main)
     yield from _zhai(main)
     yield from _oi(main)
-    yield replace(
-        main,
-        name=f"{main.name}/after2019",
-        methods=after2019.METHODS,
-        kind="experiment",
-        parent=main.name,
-        experiment="after2019",
-    )
+    yield main.around("after2019", after2019.METHODS)
     if main.name == "cars196crops-frozen":
         yield _zeng(main)
     papers = (
@@ -148,17 +137,15 @@ def _study(
     main: Study, name: str, protocol: Protocol, methods: tuple[Method, ...], sweep: bool = False, **own
 ) -> Study:
     budget = main.budget.base
-    return Study(
-        f"{main.name}/{name}",
-        _dataset(main),
-        protocol,
-        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_caps(main)),
+    return main.around(
+        name,
         methods,
-        kind="experiment",
-        parent=main.name,
-        experiment=name,
+        dataset=_dataset(main),
+        protocol=protocol,
+        budget=Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_caps(main)),
+        repetitions=1,
         expected=_EXPECTED[budget],
-        **{"seed": main.seed, "class_order": main.class_order, **own},
+        **own,
     )
 
 
@@ -192,7 +179,9 @@ def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
 
 
 def _classes(main: Study) -> int:
-    return _TRAINING_CLASSES.get(_dataset(main), _FEWEST_CLASSES)
+    """The classes that train; a folder of images is taken to have as many as Grocery Store, the fewest."""
+    dataset = _dataset(main)
+    return data.extent("grocery" if dataset.startswith("folder:") else dataset)[1] // 2
 
 
 # No training at all: what trunks are worth before it. Tables 1 and 2 of Musgrave et al., Table 1 of Roth et al.
@@ -205,17 +194,12 @@ def _trunks(main: Study) -> tuple[Method, ...]:
     if main.protocol.weights:
         as_images |= {"image_size": 64, "crop_size": 64}
         random = ("conv4", "squeezenet1_0", "resnet18")
-        pretrained = [
-            Level("imagenet", (_untrained(trained),)),
-            Level("projection", (_untrained(trained),), _PROJECTED),
-        ]
+        projected = {"embedding_dim": 128}
+        pretrained = [Level("imagenet", (_untrained(trained),)), Level("projection", (_untrained(trained),), projected)]
     else:
         random, pretrained = ("conv4", "resnet18"), []
     drawn = tuple(replace(_untrained(trunk), changes={"trunk": trunk}) for trunk in random)
     return rows([*pretrained, Level("random", drawn, as_images)])
-
-
-_PROJECTED = {"embedding_dim": 128}
 
 
 def _untrained(trunk: str) -> Method:
@@ -313,25 +297,15 @@ def _zhai(main: Study) -> Iterator[Study]:
 _SHARES = (1.0, 0.5, 0.25, 0.1)  # a thousandth of our classes would be none
 
 
-def _loss(name: str, label: str, loss: str, reference: str, year: int, images: int = 5, **settings) -> Method:
-    return Method(
-        name,
-        loss,
-        settings=settings,
-        label=label,
-        classes_per_batch=75 // images,
-        images_per_class=images,
-        year=year,
-        reference=reference,
-    )
-
-
+_loss = partial(fixed_method, layout=(15, 5), kind="embedding")
 ONE_PIPELINE = (
     _loss("contrastive", "Contras.", "contrastive", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
     _loss("lifted_structure", "Lift. Struc", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
     _loss("histogram", "Hist Loss", "histogram", "ustinova2016", 2016, n_bins=64),
-    _loss("n_pairs", "Npairs", "n_pairs", "sohn2016", 2016, images=2, l2_weight=0.0005),
-    _loss("angular", "Angular", "angular_fehervari", "wang2017angular", 2017, images=2, alpha=45, l2_weight=0.0005),
+    _loss("n_pairs", "Npairs", "n_pairs", "sohn2016", 2016, layout=(37, 2), l2_weight=0.0005),
+    _loss(
+        "angular", "Angular", "angular_fehervari", "wang2017angular", 2017, layout=(37, 2), alpha=45, l2_weight=0.0005
+    ),
     _loss("margin", "Margin", "margin_distance_pairs", "wu2017sampling", 2017, margin=0.2, beta=1.2),
     # its proxies are as long as the class weights of normalised softmax: 0.577 in 512 dimensions
     _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9, proxy_std=0.0255),
@@ -356,7 +330,7 @@ _ORDERS = 10
 
 def _oi(main: Study) -> Iterator[Study]:
     protocol = _like(main, oi2021.PROTOCOL)
-    for order in oi2021.CLASS_ORDERS:
+    for order in CLASS_ORDERS:  # Table 1
         name = "oi2021" if order == "default" else f"oi2021/{order}"
         yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
     for number in range(2, _ORDERS + 1) if main.repetitions > 1 else ():  # the first random one stands above

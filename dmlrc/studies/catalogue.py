@@ -1,6 +1,6 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,25 +8,15 @@ from dmlrc import names, paths
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
+from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
 from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
-_RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
-
-
-def rate_study(study: Study, rate: float) -> Study:
-    """The short search that judges one learning rate: a few methods, random settings, validation folds only."""
-    return replace(
-        study,
-        name=f"{study.name}/rate-{rate:.0e}",
-        kind="rates",
-        parent=study.name,
-        experiment=f"rate-{rate:.0e}",
-        protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
-        budget=replace(study.budget, name="rate", trials=4, reruns=0),
-        methods=tuple(study.method(name) for name in _RATE_METHODS),
-        expected="4 minutes, 2 cores",
-    )
+_EIGHT = (
+    *("contrastive", "triplet", "ntxent", "margin"),
+    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
+)
+"""The methods of the studies that cost most, and of the grids of learning rates."""
+_EIGHT_METHODS = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
 
 
 def _musgrave(dataset: str) -> Study:
@@ -37,73 +27,43 @@ def _musgrave(dataset: str) -> Study:
     )
 
 
-def _fixed(
-    dataset: str, protocol: Protocol, methods: tuple[Method, ...], budget: Budget, suffix: str = "", **changes
-) -> Study:
+def _fixed(dataset: str, protocol: Protocol, methods: tuple[Method, ...], suffix: str = "", **changes) -> Study:
     """A study of a paper that fixes all settings: reruns without a search."""
     experiment = f"{protocol.paper}{suffix}"
     return Study(
         f"{dataset}-{experiment}",
         dataset,
         protocol,
-        budget,
+        FIXED,
         methods,
         # the Reality Check has no table of In-Shop, so what stands around it stands around that of Zhai and Wu
         kind=TABLE if dataset == "inshop" else "experiment",
         parent=None if dataset == "inshop" else f"{dataset}-musgrave2020",
         experiment=experiment,
-        expected=gpu_hours.calculated(dataset, protocol, methods, budget.reruns),
+        expected=gpu_hours.calculated(dataset, protocol, methods, FIXED.reruns),
         **changes,
     )
 
 
-def _roth() -> list[Study]:
-    return [
-        _fixed("cub200", roth2020.PROTOCOL, roth2020.METHODS, roth2020.BUDGET),
-        _fixed("cars196", roth2020.PROTOCOL, roth2020.CARS196_METHODS, roth2020.BUDGET),
-        _fixed("sop", roth2020.SOP_PROTOCOL, roth2020.SOP_METHODS, roth2020.BUDGET),
-    ]
-
-
-def _zhai() -> list[Study]:
-    few = zhai2019.FEW_IMAGES_METHODS
-    return [
-        _fixed("cub200", zhai2019.CUB200_PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
-        _fixed("cars196", zhai2019.PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
-        _fixed("sop", zhai2019.SOP_PROTOCOL, few, zhai2019.BUDGET),
-        _fixed("inshop", zhai2019.INSHOP_PROTOCOL, few, zhai2019.BUDGET),
-    ]
-
-
-def _fehervari() -> list[Study]:
-    sop = replace(fehervari2019.PROTOCOL, split="official")
-    return [
-        _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
-        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, fehervari2019.BUDGET, "/resnet50"),
-        _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
-        _fixed("sop", sop, fehervari2019.SOP_METHODS, fehervari2019.BUDGET),
-    ]
-
-
-def _oi(dataset: str) -> list[Study]:
-    return [
-        _fixed(
-            dataset,
-            oi2021.PROTOCOL,
-            oi2021.METHODS,
-            oi2021.BUDGET,
-            "" if order == "default" else f"/{order}",
-            class_order=order,
-            seed=oi2021.SEED,
-        )
-        for order in oi2021.CLASS_ORDERS
-    ]
-
-
-def _around(study: Study) -> list[Study]:
-    """The other papers' experiments on the data and trunk of a methods table, where that is not a paper's own."""
-    adaptable = study.protocol.name in (musgrave2020.CHARACTERS.name, musgrave2020.FROZEN.name)
-    return list(adapted.experiments(study)) if adaptable else []
+_OF_THE_PAPERS = (
+    *map(_musgrave, ("cub200", "cars196", "sop")),
+    _fixed("cub200", roth2020.PROTOCOL, roth2020.METHODS),
+    _fixed("cars196", roth2020.PROTOCOL, roth2020.CARS196_METHODS),
+    _fixed("sop", roth2020.SOP_PROTOCOL, roth2020.SOP_METHODS),
+    _fixed("cub200", zhai2019.CUB200_PROTOCOL, zhai2019.METHODS),
+    _fixed("cars196", zhai2019.PROTOCOL, zhai2019.METHODS),
+    _fixed("sop", zhai2019.SOP_PROTOCOL, zhai2019.FEW_IMAGES_METHODS),
+    _fixed("inshop", zhai2019.INSHOP_PROTOCOL, zhai2019.FEW_IMAGES_METHODS),
+    _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.METHODS),
+    _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, "/resnet50"),
+    _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.METHODS),
+    _fixed("sop", replace(fehervari2019.PROTOCOL, split="official"), fehervari2019.SOP_METHODS),
+    *(
+        _fixed(dataset, oi2021.PROTOCOL, oi2021.METHODS, suffix, class_order=order, seed=oi2021.SEED)
+        for dataset in ("cub200", "cars196")
+        for order, suffix in (("default", ""), ("random", "/random"))
+    ),
+)
 
 
 def _methods_table(name: str, dataset: str, protocol: Protocol, budget: Budget, expected: str) -> Study:
@@ -111,60 +71,57 @@ def _methods_table(name: str, dataset: str, protocol: Protocol, budget: Budget, 
     return Study(name, dataset, protocol, budget, musgrave2020.METHODS, expected=expected)
 
 
-def _frozen() -> list[Study]:
-    """The methods tables on fixed features, each method searched three times; their rates are what the grids chose."""
-    tables = {
-        "cub200-2010-frozen": ("cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6), "7"),
-        "cars196crops-frozen": ("cars196crops", musgrave2020.FROZEN, "5 to 10"),
-        "grocery-frozen": ("grocery", replace(musgrave2020.FROZEN, lr=3e-5), "3"),
-    }
-    return [
-        replace(_methods_table(name, dataset, protocol, _REPEATED, f"{hours} hours, 2 cores"), repetitions=3)
-        for name, (dataset, protocol, hours) in tables.items()
-    ]
-
-
-def _grocery_quick() -> Study:
-    """A methods table on real photographs, trained in a minute or two: on features that the package holds.
-
-    The whole search of 14 methods, but short: 10 trials, and 3 reruns of the best. A run takes 100 steps and keeps the
-    best of its four checkpoints; twice as many gain about a point of validation MAP@R, at the same best rate. There are
-    14 x 13 x 4 runs, and a step costs a good millisecond.
-    """
-    protocol = replace(musgrave2020.FROZEN, **musgrave2020.LITE0, **musgrave2020.SHORT)
-    budget = Budget("quick", trials=10, reruns=3, max_epochs=4, iterations_per_epoch=25)
-    return _methods_table("grocery-quick", "grocery-lite0", protocol, budget, "2 minutes, 2 cores")
-
-
-_EIGHT = (
-    *("contrastive", "triplet", "ntxent", "margin"),
-    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
+_REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of its own
+_FROZEN = tuple(
+    replace(_methods_table(name, dataset, protocol, _REPEATED, f"{hours} hours, 2 cores"), repetitions=3)
+    for name, dataset, protocol, hours in (
+        ("cub200-2010-frozen", "cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6), "7"),
+        ("cars196crops-frozen", "cars196crops", musgrave2020.FROZEN, "5 to 10"),
+        ("grocery-frozen", "grocery", replace(musgrave2020.FROZEN, lr=3e-5), "3"),
+    )
 )
-"""The methods of the studies that cost most, and of the grids of learning rates."""
+"""The methods tables on fixed features, each method searched three times; their rates are what the grids chose."""
 
+_GROCERY_QUICK = _methods_table(
+    "grocery-quick",
+    "grocery-lite0",
+    replace(musgrave2020.FROZEN, **musgrave2020.LITE0, **musgrave2020.SHORT),
+    Budget("quick", trials=10, reruns=3, max_epochs=4, iterations_per_epoch=25),
+    "2 minutes, 2 cores",
+)
+"""A methods table on real photographs, trained in a minute or two: on features that the package holds.
 
-def _depths() -> list[Study]:
-    """Depths to which the network trains: the last block or the embedder alone, on the same images; everything.
+The whole search of 14 methods, but short: 10 trials, and 3 reruns of the best. A run takes 100 steps and keeps the
+best of its four checkpoints; twice as many gain about a point of validation MAP@R, at the same best rate. There are
+14 x 13 x 4 runs, and a step costs a good millisecond.
+"""
 
-    Methods tables, but of one question, which has its own chapter. Their rates are what the grids chose.
-    """
-    tables = {
-        "cars196crops-depths/squeezenet-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
-        "cars196crops-depths/squeezenet-embedder-alone": (
+_DEPTHS = tuple(
+    Study(name, dataset, protocol, Budget("full", trials=25, reruns=5), _EIGHT_METHODS, expected=f"{hours}, 2 cores")
+    for name, dataset, protocol, hours in (
+        ("cars196crops-depths/squeezenet-last-block", "cars196crops", musgrave2020.LAST_BLOCK, "4 to 7 hours"),
+        (
+            "cars196crops-depths/squeezenet-embedder-alone",
             "cars196crops",
             replace(musgrave2020.EMBEDDER_ALONE, lr=1e-4),
+            "20 minutes",
         ),
-        "cub200-2010-depths/squeezenet-last-block": ("cub200_2010", replace(musgrave2020.LAST_BLOCK, lr=1e-5)),
-        "cub200-2010-depths/squeezenet-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
-        "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
-    }
-    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
-    budget, hours = Budget("full", trials=25, reruns=5), {True: "20 minutes, 2 cores", False: "4 to 7 hours, 2 cores"}
-    return [
-        Study(name, dataset, protocol, budget, methods, expected=hours[protocol.frozen_trunk])
-        for name, (dataset, protocol) in tables.items()
-    ]
+        (
+            "cub200-2010-depths/squeezenet-last-block",
+            "cub200_2010",
+            replace(musgrave2020.LAST_BLOCK, lr=1e-5),
+            "4 to 7 hours",
+        ),
+        ("cub200-2010-depths/squeezenet-embedder-alone", "cub200_2010", musgrave2020.EMBEDDER_ALONE, "20 minutes"),
+        ("omniglot-scratch", "omniglot", musgrave2020.SCRATCH, "4 to 7 hours"),
+    )
+)
+"""Depths to which the network trains: the last block or the embedder alone, on the same images; everything.
 
+Methods tables, but of one question, which has its own chapter. Their rates are what the grids chose.
+"""
+DEPTHS = tuple(study.name for study in _DEPTHS)
+"""The studies of depths of training."""
 
 _DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
     ("cars196crops", "embedder", 10): 3e-5,
@@ -179,15 +136,11 @@ _DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
 """The rate of a data set and a depth, by epochs of 100 steps."""
 
 
-def _mobilenets() -> list[Study]:
-    """Four depths of training of MobileNetV2 on the same images: their settings and rates are fixed, no search is run.
+def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
+    """MobileNetV2 trained to one of four depths, on the same images: settings and rates are fixed, no search is run.
 
     Whole networks of 2,000 steps are for a GPU, and in TF32: on an H100 a step takes 2.9 ms instead of 8.4.
     """
-    return [_mobilenet(*which) for which in _DEPTH_RATES]
-
-
-def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     protocol = replace(
         musgrave2020.MOBILENETV2,
         name=f"musgrave2020-mobilenetv2-{depth}",
@@ -212,25 +165,45 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     )
 
 
-def _icons() -> Study:
-    """Many classes of few images, the shape of SOP: conv4 from scratch on 1,004 icons, searched three times.
-
-    Runs are of 600 steps, not Omniglot's 2,000: 8 x 3 x 15 of four folds at 35 to 44 ms a step, which is what it takes
-    on a busy core, are 9 to 11 hours. The rate is a guess until the grid is run.
-    """
-    runs = {"max_epochs": 6, "eval_every": 2, "patience": 6}
-    protocol = replace(musgrave2020.SCRATCH, image_size=32, crop_size=32, lr=1e-3, **runs)
-    methods = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
-    budget = Budget("full", trials=12, reruns=3)
-    return Study("icons-scratch", "icons", protocol, budget, methods, expected="6 to 11 hours, 1 core", repetitions=3)
-
-
-MOBILENETS = tuple(study.name for study in _mobilenets())
+_MOBILENETS = tuple(_mobilenet(*which) for which in _DEPTH_RATES)
+MOBILENETS = tuple(study.name for study in _MOBILENETS)
 """The studies of depths of training on one trunk, whose settings were found elsewhere."""
-ICONS = (_icons().name,)
-"""As these, of many classes with few images: not run yet, and no chapter has it."""
-DEPTHS = tuple(study.name for study in _depths())
-"""The studies of depths of training."""
+
+_ICONS = Study(
+    "icons-scratch",
+    "icons",
+    replace(musgrave2020.SCRATCH, image_size=32, crop_size=32, lr=1e-3, max_epochs=6, eval_every=2, patience=6),
+    Budget("full", trials=12, reruns=3),
+    _EIGHT_METHODS,
+    expected="6 to 11 hours, 1 core",
+    repetitions=3,
+)
+"""Many classes of few images, the shape of SOP: conv4 from scratch on 1,004 icons, searched three times.
+
+Runs are of 600 steps, not Omniglot's 2,000: 8 x 3 x 15 of four folds at 35 to 44 ms a step, which is what it takes
+on a busy core, are 9 to 11 hours. The rate is a guess until the grid is run.
+"""
+ICONS = (_ICONS.name,)
+"""As `DEPTHS`, of many classes with few images: not run yet, and no chapter has it."""
+
+_ALL = (
+    _methods_table("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, "1 minute, 2 cores"),
+    _GROCERY_QUICK,
+    _methods_table("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, "10 minutes, 2 cores"),
+    _methods_table("glyphs-full", "glyphs", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
+    _methods_table("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
+    _methods_table("first-runs/grocery-frozen", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
+    _methods_table(
+        "first-runs/cars196crops-frozen", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "4 hours, 2 cores"
+    ),
+    *_FROZEN,
+    *_DEPTHS,
+    *_MOBILENETS,
+    _ICONS,
+    *_OF_THE_PAPERS,
+)
+_TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgrave2020"}
+
 TOO_HIGH_A_RATE = {
     "cub200-2010-frozen": "cub200-2010-frozen/rate-tenfold",
     "cars196crops-frozen": "first-runs/cars196crops-frozen",
@@ -239,13 +212,25 @@ TOO_HIGH_A_RATE = {
 """The same methods table at a rate too high for it: for two of them that is the first run, at 1e-4."""
 
 
-def searched_rate(study: Study) -> Study:
-    """The table of the cars with the rate searched for each of eight methods, once, in 50 trials: the first attempt."""
+def _rate_study(study: Study, rate: float) -> Study:
+    """The short search that judges one learning rate: a few methods, random settings, validation folds only."""
+    return study.around(
+        f"rate-{rate:.0e}",
+        map(study.method, ("contrastive", "triplet", "normalized_softmax", "multi_similarity")),
+        kind="rates",
+        protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
+        budget=replace(study.budget, name="rate", trials=4, reruns=0),
+        expected="4 minutes, 2 cores",
+    )
+
+
+def _searched_rate(study: Study) -> Study:
+    """The table with the rate searched for each of eight methods, once, in 50 trials: the first attempt."""
     methods = _with_rate(study, Float(1e-6, 1e-3, log=True))
-    return replace(_beside(study, "rate-searched", methods, "2 hours, 2 cores"), repetitions=1)
+    return study.around("rate-searched", methods, expected="2 hours, 2 cores", repetitions=1)
 
 
-def searched_rates(study: Study) -> Study:
+def _searched_rates(study: Study) -> Study:
     """The same methods table with the rate searched for each of eight methods: 100 trials, three times.
 
     From a tenth to a hundred times the shared rate, at which the first trial is: the grids of rates, which reach from a
@@ -254,93 +239,40 @@ def searched_rates(study: Study) -> Study:
     shared = study.protocol.lr
     lowest, highest = (float(f"{factor * shared:.3g}") for factor in (0.1, 100))
     methods = _with_rate(study, Float(lowest, highest, log=True, first=shared))
-    study = _beside(study, "rates-searched", methods, "7 to 22 hours, 1 core")
-    return replace(study, budget=replace(study.budget, trials=100))
+    budget = replace(study.budget, trials=100)
+    return study.around("rates-searched", methods, budget=budget, expected="7 to 22 hours, 1 core")
 
 
-def _with_rate(study: Study, rate: Float) -> tuple[Method, ...]:
-    return tuple(replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
+def _with_rate(study: Study, rate: Float) -> Iterator[Method]:
+    return (replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
 
 
-def log_scales(study: Study) -> Study:
+def _log_scales(study: Study) -> Study:
     """CosFace and ProxyNCA with their scales searched in logarithms: the best lie low in the linear ranges."""
     scales = {
         "proxy_nca": {"softmax_scale": Float(0.01, 100.0, log=True)},
         "cosface": {"scale": Float(0.01, 200.0, log=True)},
     }
-    methods = tuple(
+    methods = (
         replace(study.method(name), space={**study.method(name).space, **searched}) for name, searched in scales.items()
     )
-    return _beside(study, "log-scales", methods, "1 to 3 hours, 1 core")
+    return study.around("log-scales", methods, expected="1 to 3 hours, 1 core")
 
 
-def _beside(study: Study, experiment: str, methods: tuple[Method, ...], expected: str) -> Study:
-    """An experiment around a methods table that is searched like it."""
-    return replace(
-        study,
-        name=f"{study.name}/{experiment}",
-        methods=methods,
-        kind="experiment",
-        parent=study.name,
-        experiment=experiment,
-        expected=expected,
-    )
-
-
-def tenfold_rate(study: Study) -> Study:
+def _tenfold_rate(study: Study) -> Study:
     """The methods of the grid at ten times the study's rate, once: the second hypothesis of the preregistration."""
-    return replace(
-        study,
-        name=f"{study.name}/rate-tenfold",
-        protocol=replace(study.protocol, lr=10 * study.protocol.lr),
-        methods=tuple(map(study.method, _EIGHT)),
-        repetitions=1,
-        kind="experiment",
-        parent=study.name,
-        experiment="rate-tenfold",
-        expected="2 hours, 2 cores",
-    )
-
-
-_RATES = {"first-runs/grocery-frozen": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
-_REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of its own
-_ALL = (
-    _methods_table("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, "1 minute, 2 cores"),
-    _grocery_quick(),
-    _methods_table("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, "10 minutes, 2 cores"),
-    _methods_table("glyphs-full", "glyphs", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
-    _methods_table("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
-    _methods_table("first-runs/grocery-frozen", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
-    _methods_table(
-        "first-runs/cars196crops-frozen", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "4 hours, 2 cores"
-    ),
-    *_frozen(),
-    *_depths(),
-    *_mobilenets(),
-    _icons(),
-    *(_musgrave(dataset) for dataset in ("cub200", "cars196", "sop")),
-    *_roth(),
-    *_zhai(),
-    *_fehervari(),
-    *(study for dataset in ("cub200", "cars196") for study in _oi(dataset)),
-)
-STUDIES = {study.name: study for study in _ALL}
-STUDIES |= {
-    (judged := rate_study(STUDIES[name], rate)).name: judged for name, rates in _RATES.items() for rate in rates
-}
+    protocol = replace(study.protocol, lr=10 * study.protocol.lr)
+    methods = map(study.method, _EIGHT)
+    return study.around("rate-tenfold", methods, protocol=protocol, repetitions=1, expected="2 hours, 2 cores")
 
 
 def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
     methods = rows(sweep)
-    expected = gpu_hours.calculated(study.dataset, study.protocol, methods, study.budget.reruns)
     return replace(
-        study,
-        name=f"{study.name}/{name}",
-        methods=methods,
-        kind="experiment",
+        study.around(name, methods),
         parent=study.parent or study.name,
         experiment=f"{study.experiment}/{name}",
-        expected=expected,
+        expected=gpu_hours.calculated(study.dataset, study.protocol, methods, study.budget.reruns),
     )
 
 
@@ -354,32 +286,22 @@ def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     return {}
 
 
-_EMBEDDER_RATES = {"cars196crops": (3e-4, 1e-5, 1e-4), "cub200_2010": (1e-4, 3e-6, 3e-5)}
-"""A third, three times and ten times what trunk and embedder share; run from the last to the first, as all grids."""
-_GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
-
-
-def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] = ()) -> Study:
+def _rate_grid(study: Study, rates: Sequence[float], judged: Iterable[Method] = ()) -> Study:
     """Grid of shared learning rates for eight methods, each at one setting that an earlier search found.
 
     Scored on the validation folds alone; it chooses the study's rate. judged: other methods, at settings of their own.
     """
     # every row has its own rate: that of the study itself must not change with the choice
     shared = replace(study, protocol=replace(study.protocol, lr=rates[-1]))
-    return _grid(shared, "rates", "rate", rates, "lr", judged or _tuned(study))
+    return _grid(shared, "rates", levels("rate", rates, tuple(judged) or _tuned(study), "lr"))
 
 
-def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
+def _embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
     """Grid of rates for the embedder alone, beside a trunk that keeps the study's.
 
-    As `rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
+    As `_rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
     """
-    return _grid(study, "embedder-rates", "embedder", rates, "new_lr", _tuned(study))
-
-
-def depth_grid(study: Study, rates: Sequence[float]) -> Study:
-    """Grid of rates as in `rate_grid`, of three methods at the settings that the study itself has."""
-    return rate_grid(study, rates, tuple(map(study.method, ("contrastive", "normalized_softmax", "multi_similarity"))))
+    return _grid(study, "embedder-rates", levels("embedder", rates, _tuned(study), "new_lr"))
 
 
 def _tuned(study: Study) -> tuple[Method, ...]:
@@ -388,60 +310,61 @@ def _tuned(study: Study) -> tuple[Method, ...]:
     return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
 
 
-def _grid(
-    study: Study, experiment: str, level: str, rates: Sequence[float], changed: str, judged: tuple[Method, ...]
-) -> Study:
-    return replace(
-        study,
-        name=f"{study.name}/{experiment}",
-        budget=replace(study.budget, name="rate", trials=1, reruns=0),
-        repetitions=1,
-        methods=rows(levels(level, rates, judged, changed)),
-        kind="rates",
-        parent=study.name,
-        experiment=experiment,
-        expected="1 hour, 2 cores",
+def _grid(study: Study, experiment: str, sweep: Iterable[Level]) -> Study:
+    budget = replace(study.budget, name="rate", trials=1, reruns=0)
+    expected = "1 hour, 2 cores"
+    return study.around(experiment, rows(sweep), kind="rates", budget=budget, repetitions=1, expected=expected)
+
+
+def _depth_grid(study: Study) -> Study:
+    """Grid of rates as in `_rate_grid`, of three methods at the settings that the study itself has."""
+    rates = (3e-4, 3e-6, 1e-4, 1e-5, 3e-5) if study.protocol.train_from else (3e-7, 3e-5, 1e-6, 3e-6, 1e-5)
+    if study.protocol.frozen_trunk:
+        rates = (1e-3, 1e-5, 3e-4, 3e-5, 1e-4)
+    return _rate_grid(study, rates, map(study.method, ("contrastive", "normalized_softmax", "multi_similarity")))
+
+
+# of each the rates are run from the last to the first
+_GRIDS = (
+    *(_rate_grid(study, (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)) for study in _FROZEN),
+    *(_rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5)) for study in _DEPTHS if study.dataset != "omniglot"),
+    _rate_grid(_TABLES["omniglot-scratch"], (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4)),
+    # a third, three times and ten times what trunk and embedder share
+    _embedder_rate_grid(_TABLES["cars196crops-depths/squeezenet-last-block"], (3e-4, 1e-5, 1e-4)),
+    _embedder_rate_grid(_TABLES["cub200-2010-depths/squeezenet-last-block"], (1e-4, 3e-6, 3e-5)),
+    *map(_depth_grid, _MOBILENETS),
+    _rate_grid(_ICONS, (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)),
+    replace(_rate_grid(_GROCERY_QUICK, (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"),
+)
+
+
+def _around(study: Study) -> Iterator[Study]:
+    """The other papers' experiments on the data and trunk of a methods table, where that is not a paper's own."""
+    adaptable = study.protocol.name in (musgrave2020.CHARACTERS.name, musgrave2020.FROZEN.name)
+    return adapted.experiments(study) if adaptable else iter(())
+
+
+STUDIES = {
+    study.name: study
+    for study in (
+        *_ALL,
+        *(_rate_study(_TABLES["first-runs/grocery-frozen"], rate) for rate in (1e-4, 3e-4, 1e-3)),
+        *(_rate_study(_TABLES["glyphs-quick"], rate) for rate in (3e-5, 1e-4, 3e-4, 1e-3)),
+        *_GRIDS,
+        _searched_rate(_TABLES["cars196crops-frozen"]),
+        *(make(study) for make in (_searched_rates, _log_scales, early.early_winners) for study in _FROZEN),
+        _tenfold_rate(_TABLES["cub200-2010-frozen"]),
+        *(_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()),
+        *(experiment for study in _ALL for experiment in _around(study)),
     )
-
-
-_GRIDS = [rate_grid(study, _GRID_RATES) for study in _frozen()]
-_GRIDS += [rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5)) for study in _depths() if study.dataset != "omniglot"]
-_GRIDS += [rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4)) for study in _depths() if study.dataset == "omniglot"]
-_GRIDS += [
-    embedder_rate_grid(study, _EMBEDDER_RATES[study.dataset]) for study in _depths() if study.protocol.train_from
-]
-
-
-def _rates_tried(protocol: Protocol) -> tuple[float, ...]:
-    if protocol.frozen_trunk:
-        return (1e-3, 1e-5, 3e-4, 3e-5, 1e-4)
-    return (3e-4, 3e-6, 1e-4, 1e-5, 3e-5) if protocol.train_from else (3e-7, 3e-5, 1e-6, 3e-6, 1e-5)
-
-
-_GRIDS += [depth_grid(study, _rates_tried(study.protocol)) for study in _mobilenets()]
-_GRIDS.append(rate_grid(_icons(), (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)))
-_GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
-STUDIES |= {grid.name: grid for grid in _GRIDS}
-STUDIES |= {study.name: study for study in map(searched_rate, _frozen()) if study.dataset == "cars196crops"}
-_AROUND_TABLES = (searched_rates, log_scales, early.early_winners)
-STUDIES |= {study.name: study for make in _AROUND_TABLES for study in map(make, _frozen())}
-STUDIES |= {study.name: study for study in map(tenfold_rate, _frozen()) if study.dataset == "cub200_2010"}
-
-
-_SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
-_ADAPTED = [experiment for study in _ALL for experiment in _around(study)]
-STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
+}
 """The studies of this package."""
-
-_TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgrave2020"}
+_TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
 def own_studies(more: str = "") -> dict[str, Study]:
     """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
     return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN, more)
-
-
-_TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
 def check_new_name(name: str) -> None:
@@ -467,14 +390,12 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 
 def known() -> dict[str, Study]:
     """All studies: those of this package, the reader's own, and the experiments around them."""
-    mine = own_studies()
-    around = [_flat(experiment) for study in mine.values() for experiment in _around(study)]
-    return STUDIES | mine | {study.name: study for study in around}
-
-
-def _flat(study: Study) -> Study:
-    """An experiment around a reader's own table, as those have been called from the first: in one word."""
-    return replace(study, name=names.folded(study.name).replace("-order-", "-order"))
+    mine, around = own_studies(), {}
+    for study in mine.values():
+        for experiment in _around(study):
+            name = names.folded(experiment.name).replace("-order-", "-order")  # one word, as from the first
+            around[name] = replace(experiment, name=name)
+    return STUDIES | mine | around
 
 
 def get(name: str) -> Study:

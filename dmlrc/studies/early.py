@@ -25,15 +25,11 @@ def early_winners(study: Study) -> Study:
 
     Where the whole search keeps them, the table's own reruns are theirs. Seeds are those of the table's first search.
     """
-    return replace(
-        study,
-        name=f"{study.name}/early-winners",
+    return study.around(
+        "early-winners",
+        rows(_levels(study)),
         budget=replace(study.budget, trials=0),
         repetitions=1,
-        methods=rows(_levels(study)),
-        kind="experiment",
-        parent=study.name,
-        experiment="early-winners",
         expected="1 to 2 hours, 1 core",
     )
 

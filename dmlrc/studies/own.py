@@ -42,7 +42,7 @@ from typing import Any, get_args, get_type_hints
 from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, ONE_FOLD, QUICK, SMOKE, Budget, Protocol, Study, check_study_name
+from dmlrc.protocol import BELOW, CLASS_ORDERS, FULL, ONE_FOLD, QUICK, SMOKE, Protocol, Study, check_study_name
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 1, "trials": 1, "reruns": 1, "repetitions": 1}
@@ -67,29 +67,28 @@ def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str], more:
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    entries = _parsed(_text(file) + more, file)
+    entries = study_entries(file, more)
     try:
         return {name: as_study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
 
-def study_entries(file: Path) -> dict[str, Any]:
-    """Read a file as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
-    return _parsed(_text(file), file)
+def study_entries(file: Path, more: str = "") -> dict[str, Any]:
+    """Read a file as it is, and this text after it; nothing where there is no such file.
+
+    Raises UsageError for what is no TOML.
+    """
+    try:
+        return tomllib.loads(_text(file) + more)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig") if file.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
-
-
-def _parsed(text: str, file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
@@ -107,19 +106,15 @@ def as_study(name: str, changes: object, tables: Mapping[str, Study], taken: set
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
     numbers |= {cap: None for cap in ("max_epochs", "iterations_per_epoch") if cap in changes}
-    budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
+    named = BUDGETS.get(changes.get("budget"), base.budget)
+    budget = replace(named, **numbers)
+    if budget.trials < named.trials or budget.reruns < named.reruns:  # what is full is known by its name
+        budget = replace(budget, name=f"{BELOW}{named.name}")
     try:
         study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
     except UsageError as error:
         raise UsageError(f"study {name!r}: {error}") from None
     return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")
-
-
-def _budget(named: Budget, numbers: Mapping[str, int | None]) -> Budget:
-    """A budget with other numbers. With smaller ones it is called so, since what is full is known by its name."""
-    changed = replace(named, **numbers)
-    below = changed.trials < named.trials or changed.reruns < named.reruns
-    return replace(changed, name=f"{BELOW}{named.name}") if below else changed
 
 
 def expected(study: Study, cores: int = 2) -> str:
@@ -172,9 +167,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     if own.get("trunk", base.trunk) != base.trunk:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
-        from dmlrc.models import from_timm  # which loads torch; lists of studies want none
-
-        own["crop_size"] = from_timm.image_size(own["trunk"])
+        own["crop_size"] = models.from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
     protocol = replace(base, **own | given)

@@ -10,13 +10,6 @@ SEARCHED_ON = {"first-runs/cars196crops-frozen": CARS, "first-runs/grocery-froze
 """The study whose searches found them."""
 
 
-def searched_on(dataset: str, method: str) -> str:
-    """The study whose first search found a method's setting of `OF_DEPTHS`."""
-    table = dataset.replace("_", "-")
-    frozen = {"cosface": f"{table}-frozen", "proxy_anchor": f"{table}-frozen/after2019"}
-    return frozen.get(method, f"{table}-depths/squeezenet-last-block")
-
-
 def grid_settings(dataset: str) -> dict[str, dict[str, float]]:
     """The settings for a data set, by method: its own if it was searched, else those of the cars."""
     return GROCERY if dataset == "grocery" else CARS

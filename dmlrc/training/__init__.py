@@ -17,8 +17,7 @@ from dmlrc import metrics
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
-from dmlrc.data.meta_classes import meta_labels
-from dmlrc.data.splits import Splits
+from dmlrc.data.splits import Splits, meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
@@ -108,7 +107,7 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
 
 def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
-    with torch.random.fork_rng(), chance_of_its_own():
+    with chance_of_its_own():
         try:
             _train(runs, folds, task)
         except DivergedError:
@@ -126,10 +125,11 @@ def seed_all(seed: int) -> None:
 
 @contextmanager
 def chance_of_its_own() -> Iterator[None]:
-    """Give the caller NumPy's and Python's generators back as they were."""
+    """Give the caller torch's, NumPy's and Python's generators back as they were."""
     states = np.random.get_state(), random.getstate()
     try:
-        yield
+        with torch.random.fork_rng():
+            yield
     finally:
         np.random.set_state(states[0])
         random.setstate(states[1])

@@ -56,17 +56,13 @@ class RMSprop:
 Optimizer = RMSprop | torch.optim.Optimizer
 
 
-NAMES = ("rmsprop", "sgd", "adam", "adamw")
+_OPTIMIZERS = {"rmsprop": RMSprop, "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+NAMES = tuple(_OPTIMIZERS)
 
 
 def create_optimizer(name: str, param_groups: Sequence[dict[str, Any]], momentum: float) -> Optimizer:
     """The optimiser of this name, one of NAMES; Adam and AdamW have no use for momentum. UsageError for another one."""
     if name not in NAMES:
         raise unknown("optimizer", name, NAMES)
-    if name == "rmsprop":
-        return RMSprop(param_groups, momentum)
-    if name == "sgd":
-        return torch.optim.SGD(param_groups, momentum=momentum)
-    if name == "adam":
-        return torch.optim.Adam(param_groups)
-    return torch.optim.AdamW(param_groups)
+    own = {"momentum": momentum} if name in ("rmsprop", "sgd") else {}
+    return _OPTIMIZERS[name](param_groups, **own)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dmlrc import losses
-from dmlrc.data import meta_classes
+from dmlrc.data.splits import meta_labels
 from dmlrc.errors import UsageError
 from dmlrc.losses.subsampling import SubsampledClasses
 
@@ -15,7 +15,7 @@ from dmlrc.losses.subsampling import SubsampledClasses
 @pytest.mark.parametrize(("classes", "meta"), [(100, 12), (96, 12), (12, 12), (13, 2)])
 def test_meta_classes_keep_classes_whole_and_are_of_equal_size(classes, meta):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes) * 3 + 5, 4))
-    made = meta_classes.meta_labels(labels, meta, rng=1)
+    made = meta_labels(labels, meta, rng=1)
     owners = {label: set(made[labels == label].tolist()) for label in np.unique(labels)}
     assert all(len(owner) == 1 for owner in owners.values())
     sizes = np.bincount([owner.pop() for owner in owners.values()])
@@ -24,18 +24,18 @@ def test_meta_classes_keep_classes_whole_and_are_of_equal_size(classes, meta):
 
 
 def test_with_fewer_classes_than_meta_classes_each_is_its_own():
-    assert sorted(set(meta_classes.meta_labels(np.array([3, 3, 8]), 5, rng=0).tolist())) == [0, 1]
+    assert sorted(set(meta_labels(np.array([3, 3, 8]), 5, rng=0).tolist())) == [0, 1]
 
 
 def test_partitions_differ_between_members_and_repeat_with_the_seed():
     labels = np.repeat(np.arange(40), 2)
-    assert np.array_equal(meta_classes.meta_labels(labels, 4, rng=1), meta_classes.meta_labels(labels, 4, rng=1))
-    assert not np.array_equal(meta_classes.meta_labels(labels, 4, rng=1), meta_classes.meta_labels(labels, 4, rng=2))
+    assert np.array_equal(meta_labels(labels, 4, rng=1), meta_labels(labels, 4, rng=1))
+    assert not np.array_equal(meta_labels(labels, 4, rng=1), meta_labels(labels, 4, rng=2))
 
 
 def test_two_classes_share_a_meta_class_as_often_as_chance_says():
     labels = np.arange(12)
-    together = np.mean([(made := meta_classes.meta_labels(labels, 3, rng))[0] == made[11] for rng in range(2000)])
+    together = np.mean([(made := meta_labels(labels, 3, rng))[0] == made[11] for rng in range(2000)])
     expected = 3 / 11  # three others of eleven
     assert together == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 2000))
 

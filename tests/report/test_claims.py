@@ -359,9 +359,9 @@ def tuned(found, amount):
 
 def rated(found, amount):
     """A lever: the rate of class weights in the best trials, by this power of ten from 1; a little more in each."""
-    trials = found["main"].trials
-    params = [{"loss_weights_lr": 10 ** (amount + 0.01 * trial)} for trial in trials["trial"]]
-    return found | {"main": replace(found["main"], trials=trials.assign(params=params))}
+    reruns = found["main"].reruns
+    params = [{"loss_weights_lr": 10 ** (amount + 0.01 * rerun)} for rerun in reruns["rerun"]]
+    return found | {"main": replace(found["main"], reruns=reruns.assign(params=params))}
 
 
 def validated(found, amount):

@@ -20,8 +20,10 @@ def test_they_are_the_best_trials(study, monkeypatch):
 @pytest.mark.parametrize("dataset", tuned.OF_DEPTHS)
 def test_those_of_the_depths_are_the_best_trials_of_first_searches(dataset, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    table = dataset.replace("_", "-")
+    frozen = {"cosface": f"{table}-frozen", "proxy_anchor": f"{table}-frozen/after2019"}
     for method, settings in tuned.OF_DEPTHS[dataset].items():
-        trials = records.load(tuned.searched_on(dataset, method)).trials
+        trials = records.load(frozen.get(method, f"{table}-depths/squeezenet-last-block")).trials
         own = trials[(trials["method"] == method) & (trials["repetition"] == 0)]
         assert settings == pytest.approx(search.best(own.to_dict("records"))["params"], rel=0.006)
 

@@ -69,10 +69,9 @@ def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, 
 
 def log_of_the_best(main: StudyRecords, *, rows: Sequence[str], setting: str) -> Estimate:
     """Common logarithm of a setting in the best trial of each search, over the searches of rows."""
-    reruns = main.reruns[main.reruns["method"].isin(rows)]
-    need(len(reruns), f"no finished rerun of {', '.join(rows)}")
-    trials = main.trials[main.trials["method"].isin(reruns["method"]) & (main.trials["state"] == "complete")]
-    best = trials.loc[trials.groupby(["method", "repetition"])["value"].idxmax(), "params"]
+    reruns = main.reruns[main.reruns["method"].isin(rows) & main.reruns["params"].notna()]  # old records lack it
+    need(len(reruns), f"no finished rerun of {', '.join(rows)} whose settings are recorded")
+    best = reruns.groupby(["method", "repetition"])["params"].first()
     return replace(statistics.mean([np.log10(params[setting]) for params in best]), units="searches")
 
 

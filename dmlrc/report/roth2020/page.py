@@ -14,6 +14,7 @@ from scipy import stats
 
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
+from dmlrc.protocol import FIXED
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
@@ -75,7 +76,7 @@ def printed_table2(dataset: str) -> pd.DataFrame:
     """Table 2 of the paper for one data set, as `moments`; ci95 follows from std and the paper's seeds."""
     frame = published.roth_results()
     frame = frame[frame["dataset"] == dataset].drop(columns=["dataset", "source_table"])
-    seeds = roth2020.BUDGET.reruns
+    seeds = FIXED.reruns
     return frame.assign(ci95=stats.t.ppf(0.975, seeds - 1) / np.sqrt(seeds) * frame["std"], n=seeds)
 
 
