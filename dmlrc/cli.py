@@ -66,7 +66,7 @@ def study_list(
 ) -> None:
     """Every methods table: data set, budget, expected time, what is recorded of it, or what it lacks here.
 
-    Times are for 2 cores, those in GPU hours for a V100.
+    Times are for 2 cores unless they say otherwise, those in GPU hours for a V100.
     """
     _print_lines(report.console.matching(word) if word or everything else report.console.tables())
 

@@ -147,11 +147,11 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _time(study: "dmlrc.protocol.Study") -> str:
-    """The expected duration of a study, without the machine that it was measured on: "5 to 10 h"."""
-    text = study.expected.partition(",")[0]
+    """The expected duration of a study: "5 to 10 h" on two cores or a V100, else with the machine, "6 h, 1 core"."""
+    text, _, machine = study.expected.partition(", ")
     for long, short in _SHORT.items():
         text = re.sub(long, short, text)
-    return text
+    return f"{text}, {machine}" if machine.startswith("1 ") else text
 
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
