@@ -13,7 +13,6 @@ The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reru
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -173,21 +172,13 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
 
 def welch(first: ArrayLike, second: ArrayLike, units: str = "") -> Estimate:
     """The difference of the means of two independent groups, with Welch's interval; n is that of the smaller group."""
-    first, second = _finite(first), _finite(second)
-    n = min(len(first), len(second))
-    value = float(first.mean() - second.mean()) if n else np.nan
-    if n < 2 or np.ptp(first) == np.ptp(second) == 0:
-        return Estimate(value, np.nan, np.nan, n, units, WELCH)
-    with warnings.catch_warnings():  # scipy warns of values that hardly differ: narrow intervals are right
-        warnings.simplefilter("ignore", RuntimeWarning)
-        low, high = stats.ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
-    return Estimate(value, float(low), float(high), n, units, WELCH)
+    return welch_sum([(1, first), (-1, second)], units)
 
 
 def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Estimate:
     """A weighted sum of the means of independent groups, each a (weight, values) pair, with Welch's interval.
 
-    Of two groups with the weights 1 and -1 it is `welch`. n is that of the smallest group.
+    n is that of the smallest group.
 
     >>> found = welch_sum([(1, [1.0, 2.0, 3.0]), (-0.5, [2.0, 4.0]), (-0.5, [1.0, 3.0])])
     >>> found.value, found.n
@@ -198,9 +189,9 @@ def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Est
     counts = np.array([len(group) for group in values])
     n = int(counts.min())
     value = float(weights @ [group.mean() for group in values]) if n else np.nan
-    parts = weights**2 * [group.var(ddof=1) / len(group) for group in values] if n > 1 else np.zeros(1)
-    if not parts.sum():
+    if n < 2 or not any(map(np.ptp, values)):
         return Estimate(value, np.nan, np.nan, n, units, WELCH)
+    parts = weights**2 * [group.var(ddof=1) / len(group) for group in values]
     return Estimate.around(value, welch_half(parts, counts), n, units, WELCH)
 
 
@@ -561,17 +552,15 @@ def contrast(
     methods, values = as_array(runs)
     known = known or noise(values)
     centre, variance, df = of_methods(values, known)
-    chosen = [methods.index(name) if name in methods else _absent(name) for name in weights]
+    if missing := [name for name in weights if name not in methods]:
+        raise KeyError(f"no finished run of method {missing[0]!r}")
+    chosen = [methods.index(name) for name in weights]
     factors = np.array(list(weights.values()), float)
     value = float(factors @ centre[chosen])
     parts = factors**2 * variance[chosen]
     half = float(stats.t.ppf((1 + level) / 2, satterthwaite(parts, df[chosen], known.df)) * np.sqrt(parts.sum()))
     n = int(np.isfinite(values[chosen]).any(-1).sum(-1).min())
     return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
-
-
-def _absent(name: str) -> int:
-    raise KeyError(f"no finished run of method {name!r}")
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
