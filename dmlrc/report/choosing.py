@@ -30,11 +30,8 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""). The untrained
     trunk is left out.
     """
-    frames = {study.name: tables.accuracy(study) for study in edition}
-    paper = dict(list(published.musgrave_results().groupby("dataset")))
-    frames |= {name: paper[name] for name in published.DATASETS}
-    rows = []
-    for name, frame in frames.items():
+    paper, rows = published.musgrave_tables(), []
+    for name, frame in ({study.name: tables.accuracy(study) for study in edition} | paper).items():
         deciding = tables.deciding(frame)
         deciding = deciding.assign(tied=tables.marks(deciding) != "").query("method != @PRETRAINED")
         behind = deciding["mean"].max() - deciding["mean"]
@@ -43,8 +40,7 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         fallen = tables.fallen(study)
         states = {"method": list(fallen), "state": list(fallen.values())}
         rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
-    columns = ["method", "table", "ours", "behind", "tied", "state"]
-    return pd.concat(rows, ignore_index=True)[columns]
+    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state"]]
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

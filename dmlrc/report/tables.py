@@ -222,9 +222,7 @@ def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> p
     who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
     or in ours).
     """
-    theirs = published.musgrave_results()
-    measured = {name: theirs[theirs["dataset"] == name] for name in published.DATASETS}
-    measured |= {records.name: accuracy(records) for records in edition}
+    measured = published.musgrave_tables() | {records.name: accuracy(records) for records in edition}
     rows = []
     for baseline in CLASSICS:
         claimed = claimed_improvement(claims, baseline).groupby("dataset")["gain"].mean()

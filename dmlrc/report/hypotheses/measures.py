@@ -13,7 +13,7 @@ from scipy import stats
 
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, repetitions, statistics
+from dmlrc.report import labels, published, repetitions, statistics, tables
 from dmlrc.report.decides import searches
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
@@ -168,9 +168,7 @@ def lenders(study: str) -> list[Counted]:
 
 def _published_scores() -> dict[str, pd.Series]:
     """The concatenated MAP@R of each of the Reality Check's three tables, by method."""
-    table = published.musgrave_results()
-    chosen = table[(table["setting"] == significance.SETTING) & (table["metric"] == significance.METRIC)]
-    return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
+    return {name: tables.by_method(part)["mean"] for name, part in published.musgrave_tables().items()}
 
 
 def _judge(hypothesis: str, ours: Counted, findings: Sequence[Finding]) -> Judged:
