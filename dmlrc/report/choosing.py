@@ -161,9 +161,10 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text; scores in points of concatenated MAP@R, a study by its data set."""
     distances = distances_behind(edition)
-    scales = [_best(study, "cosface", "scale") for study in edition]
+    best = [_best_settings(study) for study in edition]
+    scales = [float(values["cosface", "scale"]) for values in best]
     named: dict[str, float | str] = {
-        **prose.span("base", [_best(study, "multi_similarity", "base") for study in edition]),
+        **prose.span("base", [float(values["multi_similarity", "base"]) for values in best]),
         "never_behind_ours": ", ".join(never_behind(distances, ours=True)),
         "never_behind": ", ".join(never_behind(distances)),
         "cosface.scales": max(scales) / min(scales),
@@ -200,17 +201,14 @@ def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 
 
-def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
-    """The value of a hyperparameter with the highest validation score."""
-    best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
-    return float(best[method, hyperparameter])
+def _best_settings(records: StudyRecords) -> pd.Series:
+    """The values of the hyperparameters with the highest validation score, by method and hyperparameter."""
+    return tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
 
 
-def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:
-    """The setting with the highest validation score of these methods in each study: a row a hyperparameter."""
-    keys = ["method", "hyperparameter"]
-    best = {titles.title(study.name): tables.best_hyperparameters(study).set_index(keys)["value"] for study in edition}
-    table = pd.DataFrame(best)
-    table = table.loc[[method for method in methods if method in table.index.get_level_values(0)]]
+def winning_settings(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The setting of FIRST_CHOICES with the highest validation score in each study: a row a hyperparameter."""
+    table = pd.DataFrame({titles.title(study.name): _best_settings(study) for study in edition})
+    table = table.loc[[method for method in FIRST_CHOICES if method in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: "–" if pd.isna(value) else f"{value:.3g}")

@@ -174,7 +174,8 @@ def made(
                 for metric in curves
             ]
     meta = {"study": study, "budget": {"name": budget, "trials": 0, "reruns": reruns}, "dataset": "glyphs"}
-    meta |= {"parent": None, "protocol": {"embedding_dim": 128, "folds": 4, "members": 1, "lr": RATE}}
+    protocol = {"embedding_dim": 128, "folds": 4, "members": 1, "lr": RATE, "patience": 9, "max_epochs": 9}
+    meta |= {"parent": None, "protocol": protocol | {"lr_decay": "none"}}
     frames = {
         "trials": pd.DataFrame(columns=["method", "trial", "state", "value"]),
         "runs": pd.DataFrame(

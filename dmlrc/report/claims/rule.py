@@ -166,11 +166,5 @@ def is_full(records: StudyRecords) -> bool:
         return False
     if "complete" in meta:
         return meta["complete"]
-    asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
-    counts = {name: getattr(records, name)["method"].value_counts() for name in asked}
-    states = records.trials["state"].isin(tables.NO_RESULT).groupby(records.trials["method"]).all()
-    return all(
-        counts["trials"].get(method, 0) >= asked["trials"]
-        and (counts["reruns"].get(method, 0) >= asked["reruns"] or states.get(method, False))  # nothing to be rerun
-        for method in meta.get("settings", ())
-    )
+    states = tables.status(records)["state"]
+    return all(states.get(method) in ("complete", *tables.NO_RESULT) for method in meta.get("settings", ()))

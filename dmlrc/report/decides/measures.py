@@ -302,19 +302,16 @@ def _families(records: StudyRecords, level: str | None = None) -> pd.DataFrame:
     """The methods that a study trains with one of FAMILIES, at this level of a sweep: see `_trained_alike`."""
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
     lower, losses = lower_than_untrained(records).reset_index(), _losses(records, level)
-    families = {method: _family(losses[method]) for method in means.index if method in losses}
-    names = [method for method, family in families.items() if family]
+    known = {loss: family for family, of_family in FAMILIES.items() for loss in of_family}
+    families = {method: known[losses[method]] for method in means.index if losses.get(method) in known}
+    names = list(families)
     columns = {
-        "family": [families[name] for name in names],
+        "family": list(families.values()),
         "value": means.reindex(names).to_numpy(),
         "low": np.isin(names, lower["method"][lower["start"] & (lower["setting"] == "separated")]),
         "usual": np.isin(names, _of_one_size(records, names)),
     }
     return pd.DataFrame(columns, index=names)
-
-
-def _family(loss: str) -> str:
-    return next((family for family, names in FAMILIES.items() if loss in names), "")
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
