@@ -13,7 +13,7 @@ The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reru
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,9 +129,7 @@ def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = ""
     The variance of z is 1 / (n - 3), for ranks 1.06 / (n - 3) (Fieller, Hartley and Pearson 1957), for which scipy has
     no interval.
     """
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    if ranks:
-        x, y = to_ranks(x), to_ranks(y)
+    x, y = (to_ranks(values) if ranks else np.asarray(values, float) for values in (x, y))
     value, free = pearson(x, y), len(x) - 3
     if np.isnan(value) or free < 1:
         return Estimate(value, np.nan, np.nan, len(x), units, FISHER)
@@ -484,12 +482,10 @@ def by_seed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     From the method's own reruns. With one repetition the interval is Student's t over its reruns.
     """
-    counts, means = _repetitions(values)
+    counts, own = np.isfinite(values).sum(-1), noise(values[..., None, :, :])
     ran = counts > 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = (counts - ran).sum(-1)
-        seed = np.nansum((values - means[..., None]) ** 2, axis=(-2, -1)) / df
-        return seed * np.where(ran, 1 / counts, 0).sum(-1) / ran.sum(-1) ** 2, df
+        return own.seed * np.where(ran, 1 / counts, 0).sum(-1) / ran.sum(-1) ** 2, own.seed_df
 
 
 def _repetitions(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -561,6 +557,20 @@ def contrast(
     half = float(stats.t.ppf((1 + level) / 2, satterthwaite(parts, df[chosen], known.df)) * np.sqrt(parts.sum()))
     n = int(np.isfinite(values[chosen]).any(-1).sum(-1).min())
     return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
+
+
+def relative(
+    means: pd.Series, over: Collection[str], under: Collection[str], contrast: Callable[[Mapping[str, float]], Estimate]
+) -> Estimate:
+    """The mean score of the rows `over` as a multiple of that of the rows `under`, less 1, up to what is perfect.
+
+    By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2. contrast: of a weighted sum of rows.
+    """
+    top, base = (float(means[list(rows)].mean()) for rows in (over, under))
+    weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
+    difference = contrast(weights)
+    gain = Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
+    return replace(gain, attainable=(-1.0, 1 / base - 1))  # nobody scores more than 1
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:

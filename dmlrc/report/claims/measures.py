@@ -3,7 +3,7 @@
 Rows are methods; the rows of a sweep have a level. Everything reads the test classes unless it says otherwise.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -163,17 +163,6 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
     least = table.notna().groupby(level=unit).any().sum().min()
     estimate = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
     return estimate if again else seeds_only(estimate)
-
-
-def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
-    """The mean of the rows `over` as a multiple of that of the rows `under`, less 1; interval as `contrast_of_rows`'s.
-
-    By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2.
-    """
-    top, base = (float(table[list(rows)].mean().mean()) for rows in (over, under))
-    weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
-    difference = contrast_of_rows(table, weights)
-    return Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
 
 
 def seeds_only(estimate: Estimate) -> Estimate:

@@ -3,6 +3,7 @@
 Each raises MissingRowsError where rows are missing.
 """
 
+import functools
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -103,8 +104,7 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
     need(
         set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
     )
-    perfect = 1 / float(table[list(classics)].mean().mean()) - 1
-    return replace(measures.relative(table, list(new), list(classics)), attainable=(-1.0, perfect))
+    return statistics.relative(table.mean(), new, classics, functools.partial(measures.contrast_of_rows, table))
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:

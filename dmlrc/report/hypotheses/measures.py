@@ -304,18 +304,9 @@ def newer_gain_little(study: str) -> Judged:
 
 
 def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = LEVEL) -> Estimate:
-    """The lead of the mean of some methods over another one, as a fraction of that one's score.
-
-    By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
-
-    attainable: up to what a perfect score would give.
-    """
-    means = compared.summary["mean"]
-    top, bottom = float(means[list(newer)].mean()), float(means[base])
-    weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
-    difference = statistics.contrast(compared.runs, weights, compared.known, level)
-    above = Estimate.around(top / bottom - 1, difference.half, difference.n, difference.units, difference.how)
-    return replace(above, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
+    """The lead of the mean of some methods over another one, as a fraction of that one's score."""
+    contrast = partial(statistics.contrast, compared.runs, known=compared.known, level=level)
+    return statistics.relative(compared.summary["mean"], newer, [base], contrast)
 
 
 def search_outweighs_seed(study: str) -> Judged:
