@@ -180,7 +180,6 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
     shares = tables.importance(replace(study, trials=trials)).set_index("parameter")["importance"]
     return {
         **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
-        "trained": 100 * (means[best] - means[PRETRAINED]),
         "joined": 100 * (means[best] - alone[best]),
         "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
         "median_share": 100 * tables.sensitivity(study).loc[best, "median_share"],

@@ -240,9 +240,7 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]].sort_values("year", kind="stable")
     groups = rows.groupby(["dataset", "r1"])
     table = groups.agg(papers=("paper", "size"), first=("year", "min"), who=("paper", "; ".join)).reset_index()
-    table = table[table["papers"] > 1]
-    order = table["dataset"].map(list(published.DATASETS).index)
-    return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
+    return table[table["papers"] > 1].sort_values(["dataset", "papers"], ascending=[True, False])
 
 
 def pooled_order(values: Iterable[pd.Series]) -> list[str]:
