@@ -30,11 +30,8 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""). The untrained
     trunk is left out.
     """
-    frames = {study.name: tables.accuracy(study) for study in edition}
-    paper = dict(list(published.musgrave_results().groupby("dataset")))
-    frames |= {name: paper[name] for name in published.DATASETS}
-    rows = []
-    for name, frame in frames.items():
+    paper, rows = published.musgrave_tables(), []
+    for name, frame in ({study.name: tables.accuracy(study) for study in edition} | paper).items():
         deciding = tables.deciding(frame)
         deciding = deciding.assign(tied=tables.marks(deciding) != "").query("method != @PRETRAINED")
         behind = deciding["mean"].max() - deciding["mean"]
@@ -43,8 +40,7 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         fallen = tables.fallen(study)
         states = {"method": list(fallen), "state": list(fallen.values())}
         rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
-    columns = ["method", "table", "ours", "behind", "tied", "state"]
-    return pd.concat(rows, ignore_index=True)[columns]
+    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state"]]
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -165,9 +161,10 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text; scores in points of concatenated MAP@R, a study by its data set."""
     distances = distances_behind(edition)
-    scales = [_best(study, "cosface", "scale") for study in edition]
+    best = [_best_settings(study) for study in edition]
+    scales = [float(values["cosface", "scale"]) for values in best]
     named: dict[str, float | str] = {
-        **prose.span("base", [_best(study, "multi_similarity", "base") for study in edition]),
+        **prose.span("base", [float(values["multi_similarity", "base"]) for values in best]),
         "never_behind_ours": ", ".join(never_behind(distances, ours=True)),
         "never_behind": ", ".join(never_behind(distances)),
         "cosface.scales": max(scales) / min(scales),
@@ -183,7 +180,6 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
     shares = tables.importance(replace(study, trials=trials)).set_index("parameter")["importance"]
     return {
         **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
-        "trained": 100 * (means[best] - means[PRETRAINED]),
         "joined": 100 * (means[best] - alone[best]),
         "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
         "median_share": 100 * tables.sensitivity(study).loc[best, "median_share"],
@@ -204,17 +200,14 @@ def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 
 
-def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
-    """The value of a hyperparameter with the highest validation score."""
-    best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
-    return float(best[method, hyperparameter])
+def _best_settings(records: StudyRecords) -> pd.Series:
+    """The values of the hyperparameters with the highest validation score, by method and hyperparameter."""
+    return tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
 
 
-def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:
-    """The setting with the highest validation score of these methods in each study: a row a hyperparameter."""
-    keys = ["method", "hyperparameter"]
-    best = {titles.title(study.name): tables.best_hyperparameters(study).set_index(keys)["value"] for study in edition}
-    table = pd.DataFrame(best)
-    table = table.loc[[method for method in methods if method in table.index.get_level_values(0)]]
+def winning_settings(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The setting of FIRST_CHOICES with the highest validation score in each study: a row a hyperparameter."""
+    table = pd.DataFrame({titles.title(study.name): _best_settings(study) for study in edition})
+    table = table.loc[[method for method in FIRST_CHOICES if method in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: "–" if pd.isna(value) else f"{value:.3g}")

@@ -248,12 +248,8 @@ def publish_forest(
 ) -> None:
     """Publish the figure of a section's claims under a name; nothing where none has a number. folded: as there."""
     of_section = claims.of_section(section)
-    own = {claim.id for claim in of_section}
-    judged = {
-        study: {name: verdict for name, verdict in verdicts.items() if name in own}
-        for study, verdicts in claims.judge_all(studies, section).items()
-    }
-    if drawings := draw_forest({study: verdicts for study, verdicts in judged.items() if verdicts}, of_section):
+    own, judged = {claim.id for claim in of_section}, claims.judge_all(studies, section)
+    if drawings := draw_forest({study: given for study, given in judged.items() if own & given.keys()}, of_section):
         publish.figure(
             name,
             drawings,

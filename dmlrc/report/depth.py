@@ -275,8 +275,9 @@ def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
     for series, known in by_series.items():
         by_label = {depth.label: depth for depth in known}
         for label in series.studies:
-            place = {"row": (series.title, label)}
-            rows += [place | cell for cell in _worth(by_label[label])] if label in by_label else [_absent(place)]
+            absent = [{"column": "losses", "mean": np.nan, "text": NOT_RUN}]
+            cells = _worth(by_label[label]) if label in by_label else absent
+            rows += [{"row": (series.title, label)} | cell for cell in cells]
     return results_table(pd.DataFrame(rows))[0].rename_axis(["Images and network", "What trains"])
 
 
@@ -294,10 +295,6 @@ def _worth(depth: Depth) -> list[dict]:
             if gain
         ),
     ]
-
-
-def _absent(place: Mapping) -> dict:
-    return {**place, "column": "losses", "mean": np.nan, "text": NOT_RUN}
 
 
 def steps(by_series: Mapping[Series, Sequence[Depth]]) -> dict[tuple[str, str], Step]:

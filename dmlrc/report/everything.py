@@ -141,28 +141,26 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     wide = wide.astype(object).fillna("–")
     ranked = scores[scores["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = scores.groupby(keys)["n"].max().reindex(wide.index)
-    order = {name: place for place, name in enumerate(scores["record"].unique())}
+    own = wide.reset_index()
     table = pd.DataFrame(
         {
-            "MAP@R": wide["map_at_r"].to_numpy(),
+            "MAP@R": own["map_at_r"],
             "rank": [labels.rank_range(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
             "over untrained": [labels.signed(gain, 2, "") for gain in ranked["mean"] - ranked["untrained"]],
-            **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
+            **{labels.METRIC_LABELS[name]: own[name] for name in METRICS[1:]},
             about.NOT_AS_THE_PROTOCOL: scores.groupby(keys)["apart"].first().reindex(wide.index).to_numpy(),
-            "study": wide.index.get_level_values("study").map(titles.title),
-            "experiment": [
-                titles.experiment(*pair)
-                for pair in zip(*map(wide.index.get_level_values, ("experiment", "paper")), strict=True)
-            ],
-            "setting": wide.index.get_level_values("setting").map(SETTINGS),
+            "study": own["study"].map(titles.title),
+            "experiment": list(map(titles.experiment, own["experiment"], own["paper"])),
+            "setting": own["setting"].map(SETTINGS),
             "runs": runs.astype(int).astype(str).to_numpy(),
             "± counts": np.where(runs > 1, scores.groupby(keys)["luck"].first().reindex(wide.index), "–"),
-            "record": wide.index.get_level_values("record"),
-        },
-        index=pd.Index(wide.index.get_level_values("label"), name="Method"),
+            "record": own["record"],
+        }
     )
-    return table.iloc[np.argsort(table["record"].map(order).to_numpy(), kind="stable")]
+    order = list(scores["record"].unique())
+    table = table.set_index(own["label"].rename("Method"))
+    return table.sort_values("record", key=lambda names: names.map(order.index), kind="stable")
 
 
 def linked(table: pd.DataFrame) -> pd.DataFrame:

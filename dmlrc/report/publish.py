@@ -59,6 +59,7 @@ _NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 _ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
 """A table that scrolls where the page is narrower."""
 _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"}
+_TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
 @contextmanager
@@ -456,6 +457,3 @@ def _latex(styler: Styler, name: str, caption: str) -> str:
 def _tex_text(markdown: str) -> str:
     words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", markdown))
     return "".join(_TEX.get(letter, letter) for letter in words)
-
-
-_TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

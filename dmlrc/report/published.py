@@ -89,6 +89,11 @@ def musgrave_results() -> pd.DataFrame:
     return frame.assign(n=runs)[["dataset", "method", "setting", "metric", "mean", "ci95", "n", "source_table"]]
 
 
+def musgrave_tables() -> dict[str, pd.DataFrame]:
+    """`musgrave_results` by data set."""
+    return dict(list(musgrave_results().groupby("dataset", sort=False)))
+
+
 def trunks() -> pd.DataFrame:
     """Tables 1 and 2 of the Reality Check: trunks with ImageNet weights (R@1) and with random ones (NMI).
 

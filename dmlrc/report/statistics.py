@@ -13,8 +13,7 @@ The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reru
 
 import functools
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,9 +129,7 @@ def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = ""
     The variance of z is 1 / (n - 3), for ranks 1.06 / (n - 3) (Fieller, Hartley and Pearson 1957), for which scipy has
     no interval.
     """
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    if ranks:
-        x, y = to_ranks(x), to_ranks(y)
+    x, y = (to_ranks(values) if ranks else np.asarray(values, float) for values in (x, y))
     value, free = pearson(x, y), len(x) - 3
     if np.isnan(value) or free < 1:
         return Estimate(value, np.nan, np.nan, len(x), units, FISHER)
@@ -173,21 +170,13 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
 
 def welch(first: ArrayLike, second: ArrayLike, units: str = "") -> Estimate:
     """The difference of the means of two independent groups, with Welch's interval; n is that of the smaller group."""
-    first, second = _finite(first), _finite(second)
-    n = min(len(first), len(second))
-    value = float(first.mean() - second.mean()) if n else np.nan
-    if n < 2 or np.ptp(first) == np.ptp(second) == 0:
-        return Estimate(value, np.nan, np.nan, n, units, WELCH)
-    with warnings.catch_warnings():  # scipy warns of values that hardly differ: narrow intervals are right
-        warnings.simplefilter("ignore", RuntimeWarning)
-        low, high = stats.ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
-    return Estimate(value, float(low), float(high), n, units, WELCH)
+    return welch_sum([(1, first), (-1, second)], units)
 
 
 def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Estimate:
     """A weighted sum of the means of independent groups, each a (weight, values) pair, with Welch's interval.
 
-    Of two groups with the weights 1 and -1 it is `welch`. n is that of the smallest group.
+    n is that of the smallest group.
 
     >>> found = welch_sum([(1, [1.0, 2.0, 3.0]), (-0.5, [2.0, 4.0]), (-0.5, [1.0, 3.0])])
     >>> found.value, found.n
@@ -198,9 +187,9 @@ def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Est
     counts = np.array([len(group) for group in values])
     n = int(counts.min())
     value = float(weights @ [group.mean() for group in values]) if n else np.nan
-    parts = weights**2 * [group.var(ddof=1) / len(group) for group in values] if n > 1 else np.zeros(1)
-    if not parts.sum():
+    if n < 2 or not any(map(np.ptp, values)):
         return Estimate(value, np.nan, np.nan, n, units, WELCH)
+    parts = weights**2 * [group.var(ddof=1) / len(group) for group in values]
     return Estimate.around(value, welch_half(parts, counts), n, units, WELCH)
 
 
@@ -493,12 +482,10 @@ def by_seed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     From the method's own reruns. With one repetition the interval is Student's t over its reruns.
     """
-    counts, means = _repetitions(values)
+    counts, own = np.isfinite(values).sum(-1), noise(values[..., None, :, :])
     ran = counts > 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = (counts - ran).sum(-1)
-        seed = np.nansum((values - means[..., None]) ** 2, axis=(-2, -1)) / df
-        return seed * np.where(ran, 1 / counts, 0).sum(-1) / ran.sum(-1) ** 2, df
+        return own.seed * np.where(ran, 1 / counts, 0).sum(-1) / ran.sum(-1) ** 2, own.seed_df
 
 
 def _repetitions(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -561,7 +548,9 @@ def contrast(
     methods, values = as_array(runs)
     known = known or noise(values)
     centre, variance, df = of_methods(values, known)
-    chosen = [methods.index(name) if name in methods else _absent(name) for name in weights]
+    if missing := [name for name in weights if name not in methods]:
+        raise KeyError(f"no finished run of method {missing[0]!r}")
+    chosen = [methods.index(name) for name in weights]
     factors = np.array(list(weights.values()), float)
     value = float(factors @ centre[chosen])
     parts = factors**2 * variance[chosen]
@@ -570,8 +559,18 @@ def contrast(
     return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
 
 
-def _absent(name: str) -> int:
-    raise KeyError(f"no finished run of method {name!r}")
+def relative(
+    means: pd.Series, over: Collection[str], under: Collection[str], contrast: Callable[[Mapping[str, float]], Estimate]
+) -> Estimate:
+    """The mean score of the rows `over` as a multiple of that of the rows `under`, less 1, up to what is perfect.
+
+    By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2. contrast: of a weighted sum of rows.
+    """
+    top, base = (float(means[list(rows)].mean()) for rows in (over, under))
+    weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
+    difference = contrast(weights)
+    gain = Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
+    return replace(gain, attainable=(-1.0, 1 / base - 1))  # nobody scores more than 1
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:

@@ -222,9 +222,7 @@ def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> p
     who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
     or in ours).
     """
-    theirs = published.musgrave_results()
-    measured = {name: theirs[theirs["dataset"] == name] for name in published.DATASETS}
-    measured |= {records.name: accuracy(records) for records in edition}
+    measured = published.musgrave_tables() | {records.name: accuracy(records) for records in edition}
     rows = []
     for baseline in CLASSICS:
         claimed = claimed_improvement(claims, baseline).groupby("dataset")["gain"].mean()
@@ -242,9 +240,7 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]].sort_values("year", kind="stable")
     groups = rows.groupby(["dataset", "r1"])
     table = groups.agg(papers=("paper", "size"), first=("year", "min"), who=("paper", "; ".join)).reset_index()
-    table = table[table["papers"] > 1]
-    order = table["dataset"].map(list(published.DATASETS).index)
-    return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
+    return table[table["papers"] > 1].sort_values(["dataset", "papers"], ascending=[True, False])
 
 
 def pooled_order(values: Iterable[pd.Series]) -> list[str]:

@@ -110,10 +110,9 @@ def _correlations(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    of_dataset = dict(zip(published.DATASETS, ("musgrave-t3", "musgrave-t4", "musgrave-t5"), strict=True))
     for study in edition:
-        for dataset, part in published.musgrave_results().groupby("dataset", sort=False):
-            yield of_dataset[dataset], study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
+        for number, part in enumerate(published.musgrave_tables().values(), 3):
+            yield f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
     roth_table, fehervari_table = (
         {study.name: editions.experiment_of(study.name, name) for study in edition}
         for name in ("roth2020", "fehervari2019")

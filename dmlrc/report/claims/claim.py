@@ -15,6 +15,8 @@ from dmlrc.report.claims import named, on_the_spot
 from dmlrc.report.statistics import Estimate
 
 PAPER, OURS = "paper", "ours"
+BATCHES = ("batches", "batches-equal", "samples", "samplers")
+"""The sweeps over what a batch is, all sizes and layouts at one rate: no claim is judged by them."""
 GROUPED = ("rows", "others", "without", "merged")
 """The keys that may name a group of rows of the file."""
 
@@ -90,7 +92,8 @@ class Claim:
     needs: the records that it takes, "main" or ids of experiments; none: computed on the spot, without training.
     more: records that it takes too, where they are there.
     measure: the name of the statistic's function in `named`, or where nothing is needed in `on_the_spot`, as `name`,
-    and its keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.
+    and its keywords; a claim without one is not judged. published: the same statistic in the paper: data set or place
+    -> number; printed: as text.
     rows: the rows that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the
     untrained trunk itself, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, which
     its two ends make. at_most: the statistic is at most what the sentence is about, and lies below the region even
@@ -125,8 +128,12 @@ class Claim:
     at_most: bool = False
 
     def __post_init__(self):
-        if self.measure is None and not (self.retracted or self.untestable):
+        if self.measure is None and not (self.retracted or self.untestable or self.on_batches):
             raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is not judged")
+
+    @property
+    def on_batches(self) -> bool:
+        return any(name.rpartition("/")[2] in BATCHES for name in self.needs)
 
     @property
     def grid(self) -> str:

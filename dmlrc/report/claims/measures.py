@@ -3,7 +3,7 @@
 Rows are methods; the rows of a sweep have a level. Everything reads the test classes unless it says otherwise.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -93,14 +93,6 @@ def relative_sweep(records: StudyRecords) -> pd.DataFrame:
     return sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
 
 
-def relative_levels(records: StudyRecords) -> pd.DataFrame:
-    """Means over the reruns of `relative_sweep`: a row a method with every level, a column a level."""
-    table = relative_sweep(records).mean().unstack("level").dropna()
-    need(len(table), f"no method with every level of {records.name}")
-    need(table.shape[1] > 1, f"only one level of the sweep {records.name}")
-    return table
-
-
 def properties(
     records: StudyRecords,
     keys: Iterable[tuple[str, str]],
@@ -173,31 +165,6 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
     return estimate if again else seeds_only(estimate)
 
 
-def range_in_blocks(table: pd.DataFrame) -> Estimate:
-    """The range of the columns' means, highest minus lowest. table: blocks (the index) x columns, no NaN.
-
-    The noise is what remains of the scores when every block and every column has its own mean.
-    """
-    blocks, columns = table.shape
-    means = table.mean()
-    rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
-    df = (blocks - 1) * (columns - 1)
-    variance = float((rest**2).sum() / df / blocks)
-    estimate = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
-    return replace(estimate, n=blocks, units="objectives")
-
-
-def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
-    """The mean of the rows `over` as a multiple of that of the rows `under`, less 1; interval as `contrast_of_rows`'s.
-
-    By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2.
-    """
-    top, base = (float(table[list(rows)].mean().mean()) for rows in (over, under))
-    weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
-    difference = contrast_of_rows(table, weights)
-    return Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
-
-
 def seeds_only(estimate: Estimate) -> Estimate:
     """An estimate over reruns, whose interval knows their seeds only."""
     return replace(estimate, how=f"{estimate.how}, {SEEDS_ONLY}")
@@ -208,20 +175,6 @@ def over_reruns(values: Iterable[float]) -> Estimate:
     return seeds_only(statistics.mean(list(values), "reruns"))
 
 
-def smallest_mean(table: pd.DataFrame) -> Estimate:
-    """The smallest mean of the columns; each row is a rerun. It is surely above a limit where each column is.
-
-    The interval begins at the lowest lower end of the columns' own, which needs no correction since all must pass; it
-    ends at the lowest of their upper ends, which are corrected for the number of columns (Bonferroni).
-    """
-    columns = [table[name].dropna() for name in table]
-    level = 1 - (1 - statistics.LEVEL) / len(columns)
-    low = min(column.mean() - statistics.half_width(column) for column in columns)
-    high = min(column.mean() + statistics.half_width(column, level) for column in columns)
-    value, n = float(table.mean().min()), min(map(len, columns))
-    return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
-
-
 def held_out(table: pd.DataFrame) -> list[float]:
     """The lead of the best column over the worst on each unit, for which both are chosen by the other units.
 
@@ -230,15 +183,3 @@ def held_out(table: pd.DataFrame) -> list[float]:
     """
     others = {unit: table.drop(index=unit).mean() for unit in table.index}
     return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]
-
-
-def slopes_per_doubling(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:
-    """Slopes over log2 of a level's number: index as the table's, a column a method; NaN below two numbers.
-
-    table: columns row and level, as `sweep_scores`. numbers: `StudyRecords.level_numbers`.
-    """
-    result = {}
-    for row, part in table.T.groupby(level="row"):
-        x = np.log2(part.index.get_level_values("level").map(numbers).to_numpy(float))
-        result[row] = part.apply(lambda y, x=x: statistics.slope(x[y.notna()], y.dropna()).value)
-    return pd.DataFrame(result)

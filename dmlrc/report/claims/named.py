@@ -3,6 +3,7 @@
 Each raises MissingRowsError where rows are missing.
 """
 
+import functools
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -103,8 +104,7 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
     need(
         set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
     )
-    perfect = 1 / float(table[list(classics)].mean().mean()) - 1
-    return replace(measures.relative(table, list(new), list(classics)), attainable=(-1.0, perfect))
+    return statistics.relative(table.mean(), new, classics, functools.partial(measures.contrast_of_rows, table))
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
@@ -231,26 +231,16 @@ def trunks_over_rows(records: StudyRecords) -> Estimate:
 # Sweeps
 
 
-def levels_apart(
-    records: StudyRecords, *, first: Collection[str], second: Collection[str] = (), relative: bool = False
-) -> Estimate:
-    """Mean R@1 at some levels of a sweep minus that at others (default the rest); each method is a unit.
+def levels_apart(records: StudyRecords, *, first: Collection[str], second: Collection[str]) -> Estimate:
+    """Mean R@1 at some levels of a sweep minus that at others; each method is a unit.
 
-    Levels that a study lacks do not count. relative: the relative performance in the place of R@1.
+    Levels that a study lacks do not count.
     """
-    table = measures.relative_levels(records) if relative else measures.sweep_scores(records).mean().unstack("level")
-    second = second or table.columns.difference(first)
+    table = measures.sweep_scores(records).mean().unstack("level")
     one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
     gains = (one - other).dropna()
     need(len(gains), "no method was run with both of the settings that it compares")
     return statistics.mean(gains)
-
-
-def level_range(records: StudyRecords) -> Estimate:
-    """Best minus worst level in mean relative performance; the methods are blocks."""
-    table = measures.relative_levels(records)
-    need(len(table) > 1, "only one objective with every level")
-    return measures.range_in_blocks(table)
 
 
 def largest_fall(records: StudyRecords) -> Estimate:
@@ -283,29 +273,6 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
     need(min(gains.shape) > 1, f"fewer than two objectives with {first} and {second}, or than two reruns")
     return measures.over_reruns(measures.held_out(gains))
-
-
-def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
-    """The rise of R@1 for each doubling of a sweep's number, least squares.
-
-    Of one row, and each rerun is a unit; default of all, and each row is a unit, the mean of its reruns.
-    """
-    table = measures.sweep_scores(records)
-    need(not row or row in table.columns.get_level_values("row"), f"no finished rerun of {row} in {records.name}")
-    slopes = measures.slopes_per_doubling(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
-    values = (slopes[row] if row else slopes.iloc[0]).dropna()
-    need(len(values), f"no method with two values in the sweep {records.name}")
-    return measures.over_reruns(values) if row else statistics.mean(values)
-
-
-def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Estimate:
-    """The `doubling` of the method that rises least, over the levels that all methods have."""
-    table = measures.sweep_scores(records).drop(columns=list(without), level="row", errors="ignore")
-    known = table.notna().any().unstack("level", fill_value=False)  # (methods, levels)
-    shared = known.columns[known.all()]
-    need(len(shared) > 1, f"fewer than two values that all methods of the sweep {records.name} have")
-    table = table.loc[:, table.columns.get_level_values("level").isin(shared)]
-    return measures.smallest_mean(measures.slopes_per_doubling(table, records.level_numbers))
 
 
 # Training curves and class orders

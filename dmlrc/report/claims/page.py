@@ -85,7 +85,7 @@ def said_in(claim: Claim) -> Markup:
 
 
 def _decided_by(claim: Claim) -> str:
-    if not claim.measure:
+    if not claim.statistic:
         return "–"
     rationale = f" ({claim.rationale})" if claim.rationale else ""
     exploratory = f" Exploratory: {claim.exploratory}." if claim.exploratory else ""

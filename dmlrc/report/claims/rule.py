@@ -26,8 +26,6 @@ RULES = tomllib.loads((files(__package__) / "rules.toml").read_text(encoding="ut
 """Why a verdict may be withheld or withdrawn: name -> rule, since when, and what was known by then."""
 STEP = 3.4
 """Half a decade, the step of the grids of rates, rounded up."""
-BATCHES = ("batches", "batches-equal", "samples", "samplers")
-"""The sweeps over what a batch is, all sizes and layouts at one rate."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def judge_claim(
     absent = [name for name in claim.needs if evidence.get(name) is None]
     if absent:
         return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
-    if any(name.rpartition("/")[2] in BATCHES for name in claim.needs):
+    if claim.on_batches:
         return Judgement(RETRACTED, "sizes and layouts of batches, all at one learning rate", rule="batches")
     if far := far_from_the_rate(claim, evidence):
         why = f"the shared learning rate is not known to suit {labels.listed(map(labels.method_label, far))}"
@@ -168,11 +166,5 @@ def is_full(records: StudyRecords) -> bool:
         return False
     if "complete" in meta:
         return meta["complete"]
-    asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
-    counts = {name: getattr(records, name)["method"].value_counts() for name in asked}
-    states = records.trials["state"].isin(tables.NO_RESULT).groupby(records.trials["method"]).all()
-    return all(
-        counts["trials"].get(method, 0) >= asked["trials"]
-        and (counts["reruns"].get(method, 0) >= asked["reruns"] or states.get(method, False))  # nothing to be rerun
-        for method in meta.get("settings", ())
-    )
+    states = tables.status(records)["state"]
+    return all(states.get(method) in ("complete", *tables.NO_RESULT) for method in meta.get("settings", ()))

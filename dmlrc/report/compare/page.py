@@ -12,7 +12,7 @@ from dmlrc.methods import Method
 from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
-from dmlrc.report.musgrave2020 import figures
+from dmlrc.report.musgrave2020 import figures, years
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
@@ -103,22 +103,19 @@ def _show_trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, know
     """Show what papers claim over the years, and what is measured, one's own methods that have a year among it."""
     measured = tables.measured_by_year(accuracy, methods=known).dropna()
     if measured["year"].nunique() > 1:
-        claimed = published.claims()
-        headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
-        paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_results().groupby("dataset")}
+        paper = {name: tables.measured_by_year(part) for name, part in published.musgrave_tables().items()}
         drawings = [
-            figures.claimed_over_the_years(headline, paper),
+            figures.claimed_over_the_years(years.headline_claims(), paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
         ]
         heading = "P@1 over the years: what papers claim, and what is measured here, your methods included."
-        message = _trend_sentence(title, headline, measured)
+        message = _trend_sentence(title, measured)
         publish.figure("fork-trend", drawings, f"{heading} {labels.caption(recorded)}", message)
 
 
-def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
-    slopes = {name: statistics.slope(part["year"], part["r1"]).value for name, part in claimed.groupby("dataset")}
-    own = statistics.slope(measured["year"], measured["value"]).value
-    points = ", ".join(f"{titles.in_label(name)} {labels.signed(slope, 1, '')}" for name, slope in slopes.items())
+def _trend_sentence(title: str, measured: pd.DataFrame) -> str:
+    own, claimed = statistics.slope(measured["year"], measured["value"]).value, years.claimed_slopes()
+    points = ", ".join(f"{titles.in_label(name)} {labels.signed(rise.value, 1, '')}" for name, rise in claimed.items())
     return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 

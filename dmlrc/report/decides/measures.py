@@ -112,8 +112,7 @@ def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
 def _cell_error(records: StudyRecords, setting: str) -> float:
     """The variance by luck of a method's score; of seeds alone where searches were not repeated."""
     compared = significance.compare(records, metric=METRIC, setting=setting)
-    error = float(np.nanmean(compared.summary["error"] ** 2))
-    return 0.0 if np.isnan(error) else error
+    return float(np.nan_to_num(np.nanmean(compared.summary["error"] ** 2)))
 
 
 # The parts
@@ -177,8 +176,8 @@ def sweeps(records: StudyRecords) -> list[Part]:
         cells, counts = groups.mean().unstack(), groups.size()
         cells = cells.loc[:, cells.notna().mean() > 0.5].dropna()
         if min(cells.shape) and cells.shape[1] > 1:
-            error = float((groups.var(ddof=1) / counts).mean())
-            varied.append(_of_table(name, cells, error=0.0 if np.isnan(error) else error))
+            error = float(np.nan_to_num((groups.var(ddof=1) / counts).mean()))
+            varied.append(_of_table(name, cells, error=error))
     return varied
 
 
@@ -211,8 +210,8 @@ def folds(records: StudyRecords) -> Part | None:
     groups = scores.groupby(["method", "repetition", "setting"])["value"]
     cells = groups.mean().groupby(["method", "setting"]).mean().unstack()
     reruns = scores.groupby(["method", "setting"])["value"].size().mean()
-    error = float(groups.var(ddof=1).mean() / reruns)
-    return _of_table("training classes (fold)", cells, error=0.0 if np.isnan(error) else error)
+    error = float(np.nan_to_num(groups.var(ddof=1).mean() / reruns))
+    return _of_table("training classes (fold)", cells, error=error)
 
 
 def class_order(records: StudyRecords) -> Part | None:
@@ -302,19 +301,16 @@ def _families(records: StudyRecords, level: str | None = None) -> pd.DataFrame:
     """The methods that a study trains with one of FAMILIES, at this level of a sweep: see `_trained_alike`."""
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
     lower, losses = lower_than_untrained(records).reset_index(), _losses(records, level)
-    families = {method: _family(losses[method]) for method in means.index if method in losses}
-    names = [method for method, family in families.items() if family]
+    known = {loss: family for family, of_family in FAMILIES.items() for loss in of_family}
+    families = {method: known[losses[method]] for method in means.index if losses.get(method) in known}
+    names = list(families)
     columns = {
-        "family": [families[name] for name in names],
+        "family": list(families.values()),
         "value": means.reindex(names).to_numpy(),
         "low": np.isin(names, lower["method"][lower["start"] & (lower["setting"] == "separated")]),
         "usual": np.isin(names, _of_one_size(records, names)),
     }
     return pd.DataFrame(columns, index=names)
-
-
-def _family(loss: str) -> str:
-    return next((family for family, names in FAMILIES.items() if loss in names), "")
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:

@@ -19,8 +19,7 @@ SQUARES = {
 """The data sets whose images are squares before this study stores them."""
 
 
-def dataset_name(records: StudyRecords) -> str:
-    return labels.dataset(records)
+dataset_name = labels.dataset
 
 
 def stored_images(records: StudyRecords) -> str:

@@ -108,9 +108,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     gap: their difference, absolute; noise: the sum of their 95 % half widths, NaN where the table has none; range: best
     minus worst method; share: gap / range.
     """
-    frames = dict(list(published.musgrave_results().groupby("dataset")))
-    frames |= {records.name: tables.accuracy(records) for records in edition}
-    rows = {}
+    frames, rows = published.musgrave_tables() | {records.name: tables.accuracy(records) for records in edition}, {}
     for name, frame in frames.items():
         part = tables.by_method(frame)
         if set(TWINS) <= set(part.index):  # both were trained in this study
@@ -168,8 +166,7 @@ def claimed_and_fair_gains() -> pd.DataFrame:
 
     fair: of the newer methods, concatenated, in its Tables 3-5.
     """
-    measured = dict(list(published.musgrave_results().groupby("dataset")))
-    rows = []
+    measured, rows = published.musgrave_tables(), []
     for baseline in tables.CLASSICS:
         claims = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["gain"]
         for dataset in published.DATASETS:

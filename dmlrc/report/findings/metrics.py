@@ -156,8 +156,7 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     traces = published.search_traces()
     best = traces[traces["batch_size"] == 32].groupby(["dataset", "method"])["best"].max()
-    theirs = dict(list(published.musgrave_results().groupby("dataset")))
-    pairs = {name: _side_by_side(best[name], theirs[name]) for name in published.DATASETS}
+    pairs = {name: _side_by_side(best[name], part) for name, part in published.musgrave_tables().items()}
     for records in edition:
         reruns = records.runs[records.runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
         pairs[records.name] = _side_by_side(reruns, tables.accuracy(records))

@@ -12,6 +12,7 @@ from dmlrc.report import choosing, labels, prose, published, statistics, tables,
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.decides import searches
 from dmlrc.report.hypotheses.measures import gain
+from dmlrc.report.musgrave2020 import winners
 from dmlrc.report.oi2021 import page as oi
 from dmlrc.report.significance import measures as significance
 
@@ -28,20 +29,19 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     read = tables.claimed_improvement(published.claims(), CONTRASTIVE)
     claimed = read.groupby("dataset")["gain"].agg(["mean", "size"])
-    rows = [(PAPERS, name, claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
-    rows += [(CHECK, name, value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
-    for study in edition:
-        if (estimate := _lead(study, CONTRASTIVE, edition)) is not None:
-            rows.append((OURS, titles.title(study.name), estimate.value, estimate.low, estimate.high))
+    rows = [(PAPERS, name, 100 * claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
+    rows += [(CHECK, name, 100 * value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
+    ours = over_2006(edition).query("metric == 'precision_at_1' and over == @CONTRASTIVE and which == 'mean'")
+    rows += [(OURS, titles.title(row.study), row.value, row.low, row.high) for row in ours.itertuples()]
     table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
     papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
-    return table.assign(**100 * table[["value", "low", "high"]], papers=papers)
+    return table.assign(papers=papers)
 
 
 def published_leads(baseline: str) -> dict[str, float]:
     """The same lead in the tables of the Reality Check, over one of the two losses of 2006: data set -> a fraction."""
-    on = dict(list(published.musgrave_results().groupby("dataset")))
-    return {name: float(tables.improvement(on[name], baseline)["concatenated"]) for name in published.DATASETS}
+    frames = published.musgrave_tables()
+    return {name: float(tables.improvement(frame, baseline)["concatenated"]) for name, frame in frames.items()}
 
 
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -82,13 +82,6 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
         interval = "" if math.isnan(row.low) else f" ({low} to {high})"  # as where each loss has one rerun
         cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value}{interval}"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
-
-
-def _lead(study: StudyRecords, baseline: str, edition: Sequence[StudyRecords] = ()) -> statistics.Estimate | None:
-    """The same lead in a study of ours, with its interval; None where the baseline or all newer losses lack."""
-    compared = significance.compare(study, edition, "precision_at_1")
-    newer = [name for name in compared.methods if name not in tables.CLASSICS]
-    return gain(compared, newer, baseline) if newer and baseline in compared.methods else None
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
@@ -135,16 +128,14 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
 
     split: the lead in P@1 of random orders of the classes over the default one, on average.
     """
-    compared = significance.compare(study, edition)
-    means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")
-    means = means.pivot(index="method", columns="setting", values="mean")
+    compared, frame = significance.compare(study, edition), tables.accuracy(study)
     newer = after2019.against_the_fourteen(after2019.with_later_losses([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
     levels, orders = searches.levelled(study), oi.every_order(study.name)
     orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]
     return {
-        "range": 100 * float(np.ptp(means["concatenated"])),
-        "joined": 100 * float((means["concatenated"] - means["separated"]).mean()),
+        "range": 100 * tables.spread(frame)["range"],
+        "joined": winners.joining_gain(frame),
         "pairs": float(len(compared.pairs)),
         "pairs_apart": float((compared.pairs["holm"] < 1 - statistics.LEVEL).sum()),
         "visible": 100 * significance.visible(compared),

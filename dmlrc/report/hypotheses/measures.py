@@ -13,7 +13,7 @@ from scipy import stats
 
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, repetitions, statistics
+from dmlrc.report import labels, published, repetitions, statistics, tables
 from dmlrc.report.decides import searches
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
@@ -168,9 +168,7 @@ def lenders(study: str) -> list[Counted]:
 
 def _published_scores() -> dict[str, pd.Series]:
     """The concatenated MAP@R of each of the Reality Check's three tables, by method."""
-    table = published.musgrave_results()
-    chosen = table[(table["setting"] == significance.SETTING) & (table["metric"] == significance.METRIC)]
-    return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
+    return {name: tables.by_method(part)["mean"] for name, part in published.musgrave_tables().items()}
 
 
 def _judge(hypothesis: str, ours: Counted, findings: Sequence[Finding]) -> Judged:
@@ -306,18 +304,9 @@ def newer_gain_little(study: str) -> Judged:
 
 
 def gain(compared: Comparison, newer: Sequence[str], base: str, level: float = LEVEL) -> Estimate:
-    """The lead of the mean of some methods over another one, as a fraction of that one's score.
-
-    By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
-
-    attainable: up to what a perfect score would give.
-    """
-    means = compared.summary["mean"]
-    top, bottom = float(means[list(newer)].mean()), float(means[base])
-    weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
-    difference = statistics.contrast(compared.runs, weights, compared.known, level)
-    above = Estimate.around(top / bottom - 1, difference.half, difference.n, difference.units, difference.how)
-    return replace(above, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
+    """The lead of the mean of some methods over another one, as a fraction of that one's score."""
+    contrast = partial(statistics.contrast, compared.runs, known=compared.known, level=level)
+    return statistics.relative(compared.summary["mean"], newer, [base], contrast)
 
 
 def search_outweighs_seed(study: str) -> Judged:

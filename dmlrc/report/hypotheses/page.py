@@ -8,18 +8,7 @@ import pandas as pd
 from dmlrc import studies
 from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses import measures
-from dmlrc.report.hypotheses.measures import (
-    CARS,
-    CUB,
-    GROCERY,
-    HYPOTHESES,
-    KEPT,
-    NOT_KEPT,
-    NOT_TESTED,
-    OPEN,
-    Bounds,
-    Judged,
-)
+from dmlrc.report.hypotheses.measures import Bounds, Judged
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
 POINTS = {"H3": (" %", "+.1%"), "H8": (" points", "+.2%"), "H10": (" %", "+.1%")}
@@ -44,7 +33,7 @@ STATISTICS = {
 def short_cells(cases: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, with its verdict and its numbers on each data set."""
     rows = {}
-    for hypothesis in HYPOTHESES:
+    for hypothesis in measures.HYPOTHESES:
         own = [one for one in cases if one.hypothesis == hypothesis.number]
         regions = [finding.region for one in own for finding in one.findings]
         wanted = f"{STATISTICS[hypothesis.number]}: {region(hypothesis.number, regions[0]) if regions else '–'}"
@@ -58,7 +47,7 @@ def _short(case: Judged) -> str:
 
     >>> from dmlrc.report.hypotheses.measures import Finding
     >>> wide = Estimate(0.8, 0.4, 0.94, 12)
-    >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Bounds(low=0.53), OPEN),), OPEN))
+    >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Bounds(low=0.53), "inconclusive"),), "inconclusive"))
     'inconclusive: 0.80'
     """
     values = ", ".join(value(case.hypothesis, finding.estimate).split(" [")[0] for finding in case.findings)
@@ -86,7 +75,7 @@ def hypothesis_cells(cases: Sequence[Judged]) -> pd.DataFrame:
 
 def _so_far(case: Judged) -> str:
     """The words " so far" where repetitions are missing that may still change a number, else nothing."""
-    return " so far" if case.missing and case.verdict != NOT_TESTED else ""
+    return " so far" if case.missing and case.verdict != measures.NOT_TESTED else ""
 
 
 def finding_numbers(cases: Sequence[Judged]) -> pd.DataFrame:
@@ -136,9 +125,9 @@ def region(hypothesis: str, wanted: Bounds) -> str:
     return f"{high} {scale * wanted.high:g}{unit}"
 
 
-def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
+def beside_cells(names: Sequence[str] = (measures.CUB, measures.CARS, measures.GROCERY)) -> pd.DataFrame:
     """Numbers that the preregistration shows beside the hypotheses and on which no verdict depends: one row each."""
-    judged_on = {hypothesis.number: hypothesis.studies for hypothesis in HYPOTHESES}
+    judged_on = {hypothesis.number: hypothesis.studies for hypothesis in measures.HYPOTHESES}
     rows = [
         {"Hypothesis": hypothesis, "on": titles.title(name), "what": what, "value": text}
         for name in names
@@ -184,14 +173,15 @@ def numbers() -> dict[str, float | str]:
     named: dict[str, float | str] = {}
     for case in measures.judged_hypotheses():
         data = studies.get(case.study).dataset
-        named |= {f"{data}.{verdict}": named.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
+        verdicts = measures.KEPT, measures.NOT_KEPT, measures.OPEN
+        named |= {f"{data}.{verdict}": named.get(f"{data}.{verdict}", "") for verdict in verdicts}
         earlier = named.get(f"{data}.{case.verdict}")
         named[f"{data}.{case.verdict}"] = f"{earlier}, {case.hypothesis}" if earlier else case.hypothesis
         for first in case.findings[:1]:
             scale, key = 100 if case.hypothesis in POINTS else 1, f"{case.hypothesis}.{data}"
             named |= {f"{key}.{name}": scale * getattr(first.estimate, name) for name in ("value", "low", "high")}
             named |= {f"{key}.most": scale * first.estimate.attainable[1], f"{key}.n": first.estimate.n}
-    for name in (CUB, CARS):
+    for name in (measures.CUB, measures.CARS):
         for hypothesis, (scores, lucky) in measures.ranges(name).items():
             key, (over, under) = (
                 f"{hypothesis}.{studies.get(name).dataset}",

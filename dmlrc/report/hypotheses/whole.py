@@ -15,24 +15,8 @@ from scipy import stats
 
 from dmlrc import studies
 from dmlrc.report import labels, power, statistics, titles
-from dmlrc.report.hypotheses import page
-from dmlrc.report.hypotheses.measures import (
-    CARS,
-    CUB,
-    LITTLE,
-    NOT_TESTED,
-    OF_RATIOS,
-    Bounds,
-    Counted,
-    Finding,
-    Judged,
-    comparison_of,
-    counted_records,
-    gain,
-    lacking,
-    lenders,
-    pairs_of_ranges,
-)
+from dmlrc.report.hypotheses import measures, page
+from dmlrc.report.hypotheses.measures import CARS, CUB, Bounds, Counted, Finding, Judged
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import METRIC, Comparison
 from dmlrc.report.statistics import LEVEL, Estimate
@@ -121,7 +105,7 @@ def complete(name: str) -> Counted | None:
     if name not in studies.known():
         return None
     for asked in ((), *((FEWER[name],) if name in FEWER else ())):
-        counted = counted_records(name, *asked)
+        counted = measures.counted_records(name, *asked)
         if counted.records is not None and not counted.missing:
             return counted
     return None
@@ -150,7 +134,7 @@ def _not_run(hypothesis: str, data: str) -> Whole:
 def readings(counted: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
     alone = significance.compare(counted.records, (), metric).as_preregistered()
-    return {DECIDES: comparison_of(counted, lenders(data), metric), BESIDE: alone}
+    return {DECIDES: measures.comparison_of(counted, measures.lenders(data), metric), BESIDE: alone}
 
 
 # The hypotheses
@@ -166,21 +150,21 @@ def newer_gain_little_in_networks(data: str) -> Whole:
     decides = read[DECIDES]
     newer = [name for name in decides.methods if name not in CLASSICS]
     if decides.luck == significance.SEEDS or BASE not in decides.methods or not newer:
-        return Whole("H10", data, (), NOT_TESTED, on=on)
-    what = f"newer methods over contrastive{lacking((everything,), decides.methods)}"
+        return Whole("H10", data, (), measures.NOT_TESTED, on=on)
+    what = f"newer methods over contrastive{measures.lacking((everything,), decides.methods)}"
     findings = tuple(
-        Finding.by_interval(f"{what} ({luck})", gain(compared, newer, BASE), Bounds(high=LITTLE))
+        Finding.by_interval(f"{what} ({luck})", measures.gain(compared, newer, BASE), Bounds(high=measures.LITTLE))
         for luck, compared in read.items()
     )
     error = findings[0].estimate.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
     least = power.least_effect(float(error), float(decides.known.df))
     beside = {
-        f"over {base} in {metric}": gain(compared, newer, base)
+        f"over {base} in {metric}": measures.gain(compared, newer, base)
         for metric, compared in (("P@1", decides), ("MAP@R", readings(everything, data)[DECIDES]))
         for base in CLASSICS
         if base in compared.methods and (base, metric) != (BASE, "P@1")
     }
-    limits = (LITTLE - least, LITTLE + least)
+    limits = (measures.LITTLE - least, measures.LITTLE + least)
     return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, limits=limits, **_size(decides))
 
 
@@ -195,8 +179,8 @@ def losses_matter_less(data: str) -> Whole:
     both = {luck: [reading[luck].only(common) for reading in read] for luck in (DECIDES, BESIDE)}
     decides = both[DECIDES]
     if any(compared.luck == significance.SEEDS for compared in decides) or len(common) < 3:
-        return Whole("H11", data, (), NOT_TESTED, on=on)
-    what = f"range / mean, everything trained / embedder alone{lacking(pair, common)}"
+        return Whole("H11", data, (), measures.NOT_TESTED, on=on)
+    what = f"range / mean, everything trained / embedder alone{measures.lacking(pair, common)}"
     lucky = tuple(name for name, compared in zip(on, decides, strict=True) if by_luck(compared))
     findings = tuple(judged_ratio(f"{what} ({luck})", compared, bool(lucky)) for luck, compared in both.items())
     without = without_each(decides)
@@ -240,8 +224,11 @@ def explored() -> list[Whole]:
     """H2 and H9 by the rule of H11: without each method in turn, no verdict where luck could make a range."""
     cases = []
     for data in (CUB, CARS):
-        for hypothesis, both in pairs_of_ranges(data).items():
-            lucky, region = tuple(compared.study for compared in both if by_luck(compared)), OF_RATIOS[hypothesis]
+        for hypothesis, both in measures.pairs_of_ranges(data).items():
+            lucky, region = (
+                tuple(compared.study for compared in both if by_luck(compared)),
+                measures.OF_RATIOS[hypothesis],
+            )
             first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, absolute_range)
             without = without_each(both, region, absolute_range)
             cases.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))

@@ -35,7 +35,6 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "least_forgiving": share.idxmin(),
         "most_forgiving": share.idxmax(),
         "least_forgiving.share": share.min(),
-        "most_forgiving.share": share.max(),
     } | of_rate(study)
 
 

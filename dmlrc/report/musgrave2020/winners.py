@@ -1,6 +1,6 @@
 """Numbers of the chapter on results: who may be the best, what joining adds, and what no training reaches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,6 @@ BELOW = {
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text, a study by its data set; scores in points of concatenated MAP@R."""
-    paper = dict(list(published.musgrave_results().groupby("dataset")))
     trunks = published.trunks()
     apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(["min", "max"])
     gaps = 100 * (apart["max"] - apart["min"])
@@ -26,7 +25,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "never_behind": ", ".join(choosing.never_behind(choosing.distances_behind(edition), ours=True)),
         **prose.span("trunks", gaps),
     }
-    named |= prose.of_each(edition, partial(_of_study, paper=paper, edition=edition))
+    named |= prose.of_each(edition, partial(_of_study, edition=edition))
     for name in ("joined", "range"):
         named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
     return named
@@ -39,16 +38,14 @@ def joining_gain(frame: pd.DataFrame) -> float:
     return 100 * float((means["concatenated"] - means["separated"]).mean())
 
 
-def _of_study(
-    study: StudyRecords, paper: Mapping[str, pd.DataFrame], edition: Sequence[StudyRecords]
-) -> dict[str, float | str]:
+def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """visible: the gap told with a power of 80 % in all pairs; top_five: the searches that tell fifth from sixth."""
     compared = significance.compare(study, edition)
     five = planning.top_five(compared)
     frame = tables.accuracy(study)
     deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
-    tests = {table: tables.rank_agreement(frame, scores) for table, scores in paper.items()}
+    tests = {table: tables.rank_agreement(frame, scores) for table, scores in published.musgrave_tables().items()}
     below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
     return below | {
         "losses": float(len(deciding)),

@@ -11,16 +11,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import charts, labels, style, svg, tables
-from dmlrc.report.significance.measures import (
-    ALPHA,
-    Comparison,
-    baseline,
-    both_ways,
-    effects,
-    mean_ranks,
-    nemenyi,
-    of_searches,
-)
+from dmlrc.report.significance import measures
+from dmlrc.report.significance.measures import ALPHA, Comparison
 
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
 """What a square of `pairs_figure` says, and its colour."""
@@ -31,7 +23,7 @@ def pairs_figure(compared: Comparison) -> Figure:
     names = list(compared.summary["mean"].sort_values(ascending=False).index)
     figure, axis = charts.panel(1.6 + 0.2 * len(names))
     differ, equal, unclear = VERDICTS
-    for pair in both_ways(compared.pairs).itertuples():
+    for pair in measures.both_ways(compared.pairs).itertuples():
         row, column = names.index(pair.a), names.index(pair.b)
         if row > column:
             continue
@@ -64,7 +56,7 @@ def noise_figure(title: str, runs: pd.DataFrame) -> Figure:
 
     runs: `measures.scores`. Shaded: from the lowest mean of a method to the highest.
     """
-    searches = of_searches(runs)
+    searches = measures.of_searches(runs)
     means = searches.groupby("method").mean().sort_values(ascending=False)
     names = list(means.index)
     figure, axis = charts.panel(1.4 + 0.22 * len(names), title)
@@ -113,8 +105,8 @@ def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no bar is to be drawn
         drawn = critical_difference_diagram(
-            mean_ranks(blocks).rename(named),
-            nemenyi(blocks).rename(index=named, columns=named),
+            measures.mean_ranks(blocks).rename(named),
+            measures.nemenyi(blocks).rename(index=named, columns=named),
             ax=axis,
             color_palette={named(name): style.method_style(name).colour for name in blocks},
             label_fmt_left="{label} {rank:.1f} ",
@@ -139,7 +131,7 @@ def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
 
     One panel per study; the rows stand in one order in all panels, by the mean place of a method.
     """
-    frames = {study.study: effects(study) for study in compared}
+    frames = {study.study: measures.effects(study) for study in compared}
     names = tables.pooled_order([frame["difference"] for frame in frames.values()])
     figure, axes = style.canvas(1.3 + 0.22 * len(names), 1, len(frames), sharey=True)
     for axis, (title, frame) in zip(axes.flat, frames.items(), strict=True):
@@ -154,7 +146,7 @@ def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
         style.method_rows(axis, names)
         axis.set_title(style.narrow(title), fontsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(3))
-    bases = dict.fromkeys(labels.method_label(baseline(study.methods)) for study in compared)
+    bases = dict.fromkeys(labels.method_label(measures.baseline(study.methods)) for study in compared)
     axes.flat[len(frames) // 2].set_xlabel(f"points above {' or '.join(bases)}", fontsize=9)
     style.family_legend(figure, names)
     return figure

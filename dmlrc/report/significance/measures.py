@@ -134,8 +134,7 @@ def comparable(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
 def means(records: StudyRecords) -> pd.Series:
     """The mean of every method's repetitions' means, in the paper's order."""
     runs = scores(records)
-    searches = runs.groupby(["method", "repetition"], sort=False)["value"].mean()
-    return searches.groupby("method", sort=False).mean()
+    return of_searches(runs).groupby("method").mean()[runs["method"].unique()]
 
 
 def baseline(methods: Sequence[str]) -> str:
@@ -234,17 +233,17 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
 # Other test classes
 
 
-def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
-    """The score of every test class (a row per class, a column per method, mean over repetitions and reruns), and its
+def scores_by_class(records: StudyRecords) -> tuple[pd.DataFrame, pd.Series] | None:
+    """The MAP@R of every test class (a row per class, a column per method, mean over repetitions and reruns), and its
     number of queries; None where the protocol did not record them. Concatenated where there are folds."""
     arrays = records.arrays
-    arrays = arrays[(arrays["setting"] == SETTING) & arrays["name"].isin(["classes", "queries", f"class_{metric}"])]
+    arrays = arrays[(arrays["setting"] == SETTING) & arrays["name"].isin(["classes", "queries", f"class_{METRIC}"])]
     if arrays.empty or "queries" not in set(arrays["name"]):
         return None
     wide = arrays.pivot(index=["method", "repetition", "rerun"], columns="name", values="values")
     classes, queries = (np.asarray(wide[name].iloc[0], int) for name in ("classes", "queries"))
     scores = {
-        method: np.mean(np.stack(part[f"class_{metric}"].to_list()), axis=0)
+        method: np.mean(np.stack(part[f"class_{METRIC}"].to_list()), axis=0)
         for method, part in wide.groupby(level="method")
     }
     asked = queries > 0
@@ -252,27 +251,23 @@ def scores_by_class(records: StudyRecords, metric: str = METRIC) -> tuple[pd.Dat
     return frame[tables.ordered(frame.columns)], pd.Series(queries, index=classes)[asked]
 
 
-def scores_on_other_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
+def scores_on_other_classes(records: StudyRecords) -> pd.DataFrame | None:
     """Scores of the methods on other test classes: mean, low, high, behind, behind_low, behind_high, first.
 
     Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
     `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest
     score. None without class scores.
     """
-    by_class = scores_by_class(records, metric)
-    if by_class is None:
+    if (by_class := scores_by_class(records)) is None:
         return None
     frame, queries = by_class
     drawn = statistics.over_classes(frame, queries)
     score = pd.Series(np.average(frame, axis=0, weights=queries), index=frame.columns)
-    behind = np.column_stack([score.max() - score, *behind_best(score.to_numpy(), drawn.to_numpy())])
-    rows = {}
-    for name, gap in zip(frame, behind, strict=True):
-        own = statistics.percentiles(score[name], drawn[name], len(frame))
-        rows[name] = (own.value, own.low, own.high, *gap)
-    columns = ["mean", "low", "high", "behind", "behind_low", "behind_high"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    return table.assign(first=drawn.idxmax(axis=1).value_counts(normalize=True).reindex(table.index, fill_value=0.0))
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    least, most = behind_best(score.to_numpy(), drawn.to_numpy())
+    behind = {"behind": score.max() - score, "behind_low": least, "behind_high": most}
+    first = drawn.idxmax(axis=1).value_counts(normalize=True).reindex(score.index, fill_value=0.0)
+    return pd.DataFrame({"mean": score, "low": low, "high": high, **behind, "first": first})
 
 
 def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

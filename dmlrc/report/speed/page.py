@@ -20,6 +20,7 @@ FITTED = {
 LIBRARY = "pytorch-metric-learning"
 """In the names of the peers that are its."""
 _LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
+_LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
 def peers(file: str = "peers") -> pd.DataFrame:
@@ -35,9 +36,6 @@ def peers(file: str = "peers") -> pd.DataFrame:
 def on_a_gpu() -> pd.DataFrame:
     """`peers` on a GPU."""
     return peers("peers-gpu")
-
-
-_LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
 def _part_label(what: str) -> str:
