@@ -161,7 +161,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
         protocol,
         Budget("full", trials=0, reruns=3),
         methods,
-        expected=expected.get(depth, "15 minutes, 1 GPU (H100)"),
+        expected=expected.get(depth, "15 minutes, 1 H100"),
     )
 
 
