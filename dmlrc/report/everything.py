@@ -117,15 +117,15 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
 
     >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
-    >>> label("triplet", "5x15", tables.METHODS)
-    'Triplet, 5x15'
+    >>> label("triplet", "5x15", tables.METHODS), label("triplet", "search1-trials10", tables.METHODS)
+    ('Triplet, 5x15', 'Triplet, search 1-trials 10')
     >>> label("triplet", "conv4-random", tables.METHODS), label("triplet", "timm:tf_efficientnet_lite0", tables.METHODS)
     ('Triplet, conv4, random', 'Triplet, EfficientNet-Lite0')
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     if level and titles.trunk_level(level)[0] in titles.TRUNKS:
         return f"{text}, {titles.trunk_title(level)}"
-    words = re.sub(r"^([a-z]+)(?=\d)", r"\1 ", level or "")
+    words = re.sub(r"(?<=[a-z])(?<!\dx)(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 
 
