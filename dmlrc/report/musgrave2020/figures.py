@@ -244,7 +244,7 @@ def beside_published_figure(points: pd.DataFrame) -> Figure:
             tip = f"{label}: {row.theirs:.1f} % on {dataset}, {row.ours:.1f} % here"
             charts.mark(axis, row.theirs, row.ours, tip, look.marker, color=look.colour, markersize=4.5)
         rho = part["ours"].corr(part["theirs"], method="spearman")
-        axis.set_title(f"rank correlation {rho:+.2f}", fontsize=8, loc="left", pad=2)
+        axis.set_title(f"$r_s$ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     for axis, dataset in zip(axes[-1], datasets, strict=False):
