@@ -13,19 +13,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submodules=[
         *("data", "losses", "metrics", "models"),
-        *(
-            "bench",
-            "board",
-            "comparison",
-            "executors",
-            "methods",
-            "names",
-            "papers",
-            "paths",
-            "plan",
-            "preflight",
-            "protocol",
-        ),
-        *("records", "run", "studies", "study"),
+        *("bench", "board", "comparison", "executors", "methods", "names", "papers", "paths", "plan", "preflight"),
+        *("protocol", "records", "run", "studies", "study"),
     ],
 )

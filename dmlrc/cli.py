@@ -144,9 +144,9 @@ def study_check(
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
-    names = [dmlrc.records.load(studies.recorded.named(name).name).name] if name else sorted(here)
-    if not names:
-        raise MissingDataError(f"there are no records in {' or '.join(map(str, roots))}")
+    names = [studies.recorded.named(name).name] if name else sorted(here)
+    if not here.intersection(names):
+        raise MissingDataError(f"there are no records{f' of {name}' if name else ''} in {' or '.join(map(str, roots))}")
     several = f"{len(names)} stud{'y' if len(names) == 1 else 'ies'}"
     known = studies.known()
     sentences = []

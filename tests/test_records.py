@@ -478,6 +478,22 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     assert "Traceback" not in told.err
 
 
+def test_a_check_of_a_study_names_each_damaged_record_and_one_of_nothing_is_an_error(capsys, monkeypatch):
+    write_fake_study(study="glyphs-smoke", trials=2, reruns=0)
+    damaged = sorted((paths.runs() / "glyphs-smoke").glob("*/*trial*.json"))[:2]
+    for path in damaged:
+        path.write_text("{}")
+    for words in (["study", "check", "glyphs-smoke"], ["study", "check", "glyphs-quick"], ["board", "check"]):
+        monkeypatch.setattr("sys.argv", ["dmlrc", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert all(str(path) in said.out for path in damaged)
+    assert "there are no records of glyphs-quick in" in said.err
+    assert "there is no entry in" in said.err
+
+
 def test_committed_records_are_sound(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     names = set(records.recorded_in(COMMITTED)) - set(board.entries())  # of entries test_board.py reads the files too

@@ -27,7 +27,7 @@ from dmlrc.report.statistics import Estimate
 ALONE, BLOCK, HALF, WHOLE = "linear embedder alone", "last block too", "half of the network", "whole network"
 PRECISION = "precision_at_1"
 RANGE, LUCK = "From worst to best", "The same by luck alone"
-NOT_RUN = "not finished"
+UNFINISHED = "not finished"
 APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.NO_VERDICT: "noise may make a range"}
 """What a ratio of two relative ranges says, by the verdict that H11 would have."""
 
@@ -275,7 +275,7 @@ def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
     for series, known in by_series.items():
         by_label = {depth.label: depth for depth in known}
         for label in series.studies:
-            absent = [{"column": "losses", "mean": np.nan, "text": NOT_RUN}]
+            absent = [{"column": "losses", "mean": np.nan, "text": UNFINISHED}]
             cells = _worth(by_label[label]) if label in by_label else absent
             rows += [{"row": (series.title, label)} | cell for cell in cells]
     return results_table(pd.DataFrame(rows))[0].rename_axis(["Images and network", "What trains"])

@@ -101,7 +101,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
         rows = [(*row, apart.get(row[1], "" if place else about.NOT_AS_THE_PROTOCOL)) for place, row in enumerate(rows)]
     signs = labels.signs(pd.DataFrame(rows[1:]))
     some_lost = bool(lost.reindex(first.index).sum())
-    legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
+    legend = _legend(first, settings[0], any(ranks), bool(records.meta["budget"]["trials"]), some_lost)
     legend += _lift(first["mean"], records)
     if marks.any():
         legend.append("*: cannot be told from the best (multiple comparisons with the best, 95 %).")
@@ -130,12 +130,12 @@ def _ranks(first: pd.DataFrame) -> list[str]:
     return texts
 
 
-def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> list[str]:
+def _legend(first: pd.DataFrame, setting: str, is_ranked: bool, searched: bool, lost: bool) -> list[str]:
     """The meaning of the columns, one sentence per line."""
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
     once = ["Each method was searched once, and the luck of that is not in the intervals."]
-    ranks = ", and ranks in brackets (all of them right in 95 % of studies)," * any(_ranks(first))
+    ranks = ", and ranks in brackets (all of them right in 95 % of studies)," * is_ranked
     known = bool(first["ci95"].notna().any())
     return [
         f"Test classes, percent, {joined}: mean over the reruns{', 95 % interval' * known}.",

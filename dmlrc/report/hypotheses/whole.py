@@ -225,10 +225,8 @@ def explored() -> list[Whole]:
     cases = []
     for data in (CUB, CARS):
         for hypothesis, both in measures.pairs_of_ranges(data).items():
-            lucky, region = (
-                tuple(compared.study for compared in both if by_luck(compared)),
-                measures.OF_RATIOS[hypothesis],
-            )
+            lucky = tuple(compared.study for compared in both if by_luck(compared))
+            region = measures.OF_RATIOS[hypothesis]
             first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, absolute_range)
             without = without_each(both, region, absolute_range)
             cases.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))
