@@ -87,10 +87,11 @@ def unordered_pair_distances(x: Tensor) -> Tensor:
 
 
 class _LargePdist(torch.autograd.Function):
-    """`torch.pdist` with its gradient as one matrix product, for which (on a GPU) it would keep (B, B, D) numbers.
+    """`torch.pdist` with a gradient that keeps no (B, B, D) numbers, as on a GPU its own would.
 
-    dL/dx_i = sum_j g_ij (x_i - x_j) / d_ij, zero distances left out. In double precision, where the two parts of the
-    difference, summed apart, may be far larger than it is.
+    dL/dx_i = sum_j g_ij (x_i - x_j) / d_ij, zero distances left out. On a CPU, where few pairs have a gradient, these
+    alone; else one matrix product, in double precision, since the two parts of the difference, summed apart, may be
+    far larger than it is.
     """
 
     @staticmethod
@@ -103,9 +104,23 @@ class _LargePdist(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient: Tensor) -> Tensor:
         x, d = ctx.saved_tensors
-        weights = _square((gradient / d).masked_fill_(d == 0, 0.0), len(x)).double()  # (B, B)
+        weights = (gradient / d).masked_fill_(d == 0, 0.0)
+        eager_on_cpu = x.device.type == "cpu" and not torch.compiler.is_compiling()  # there a count waits for nothing
+        if eager_on_cpu and 8 * weights.count_nonzero() < len(weights):
+            return _sum_of_pulls(x, weights)
+        weights = _square(weights, len(x)).double()  # (B, B)
         weights.diagonal().copy_(-weights.sum(1))
         return (weights @ x.double()).neg_().to(x.dtype)
+
+
+def _sum_of_pulls(x: Tensor, weights: Tensor) -> Tensor:
+    """Sum w_ij (x_i - x_j) over the pairs whose weight is not 0: x (B, D), weights as of `torch.pdist` -> (B, D)."""
+    above_diagonal, _ = _places(len(x), x.device)
+    kept = weights.nonzero().squeeze(1)
+    place = above_diagonal[kept]
+    i, j = place.div(len(x), rounding_mode="floor"), place % len(x)
+    pulls = weights[kept, None] * (x[i] - x[j])
+    return torch.zeros_like(x).index_add_(0, i, pulls).index_add_(0, j, pulls, alpha=-1)
 
 
 def _square(pairs: Tensor, count: int) -> Tensor:

@@ -23,6 +23,13 @@ def gradient(function, x, weights):
     return torch.autograd.grad((function(x) * weights).sum(), x)[0]
 
 
+def few(count):
+    """Weights of one pair in thirteen, of which some are of rows that meet, and as many of rows far apart."""
+    places = torch.arange(count)
+    apart = (places - places[:, None]).abs()
+    return ((apart % 13 == 6) | (apart == count - count // 2)).float()
+
+
 def exact(x):
     return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
 
@@ -35,18 +42,20 @@ def test_distances_and_their_gradient_are_those_of_cdist(count):
     d = common.distances(x)
     torch.testing.assert_close(d, exact(x), rtol=1e-12, atol=0)
     assert ((d == 0) == (exact(x) == 0)).all()
-    torch.testing.assert_close(gradient(common.distances, x, weights), gradient(exact, x, weights), rtol=0, atol=1e-10)
+    for share in (1, few(count)):
+        ours, expected = (gradient(function, x, weights * share) for function in (common.distances, exact))
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("count", SIZES)
 def test_the_gradient_of_distances_is_exact_between_rows_that_almost_meet(count):
     x = rows(count, dtype=torch.float32)
     x[count // 2 :] = x[: count - count // 2] + 1e-3 * rows(count - count // 2, dtype=torch.float32, seed=1)
-    weights = torch.ones(count, count)
-    expected = gradient(exact, x.double(), weights.double())
-    torch.testing.assert_close(
-        gradient(common.distances, x, weights).double(), expected, rtol=0, atol=1e-5 * float(expected.abs().max())
-    )
+    for weights in (torch.ones(count, count), few(count)):
+        expected = gradient(exact, x.double(), weights.double())
+        torch.testing.assert_close(
+            gradient(common.distances, x, weights).double(), expected, rtol=0, atol=1e-5 * float(expected.abs().max())
+        )
 
 
 def test_pairs_are_in_one_order():
