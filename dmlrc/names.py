@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from importlib.resources import files
 
+from dmlrc.errors import UsageError
+
 COMPARED = "-compare"
 """How the name of a comparison ends, see `dmlrc.comparison`."""
 
@@ -23,6 +25,9 @@ def former() -> Mapping[str, str]:
 
 def current(name: str) -> str:
     """The name that a study has today; of a former one, once a process, a sentence on standard error says so."""
+    if not isinstance(name, str):
+        raise UsageError(f"a study goes by its name, a text, and not by {name!r}")
+    name = name.rstrip("/")  # a shell that completes folders adds it
     if name not in former():
         return name
     _say_renamed(name)

@@ -78,25 +78,19 @@ def check_method(method: Method, study: Study) -> list[str]:
     can be trained, gives no finite number anywhere, or changes what it reads of its own file.
     """
     remarks, broken = [], []
-    before = fingerprint.description(method.loss)
     points, protocol = dict(_points(method)), study.protocol_of(method)
     classes = _training_classes(study, protocol) or 2 * method.classes_per_batch
+    check_trains(method, protocol, classes)
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
             loss, values, gradients = _called(method, params, protocol, classes, place)
             if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
-    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
-        raise UsageError(
-            f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
-            "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
-        )
     if set(broken) == set(points):
         raise UsageError(
             f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random "
             "embeddings"
         )
-    check_trains(method, protocol, classes)
     if broken:
         where = " and ".join(dict.fromkeys(broken))
         remarks.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
@@ -109,16 +103,30 @@ def check_method(method: Method, study: Study) -> list[str]:
 
 
 def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
-    """Raise LossError for a loss whose gradient is 0 on every random batch, in the middle and at the ends of its space.
+    """Raise LossError for a loss whose gradient is 0 on every random batch, in the middle and at the ends of its space,
+    that changes what it reads of its own file, or that gives other numbers from the same seeds.
 
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
+    before, place = fingerprint.description(method.loss), torch.device("cpu")
     try:
         for _, params in _points(method):
-            _, _, gradients = _called(method, params, protocol, classes, torch.device("cpu"))
-            if torch.stack(gradients).any():  # NaN too, which is another fault
-                return
+            (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
+            if torch.stack(first[1]).any():  # NaN too, which is another fault
+                break
     except UsageError:
+        return
+    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
+        raise LossError(
+            f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
+            "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
+        )
+    if not torch.equal(*(torch.stack([*numbers[0], *numbers[1]]).nan_to_num() for numbers in (first, second))):
+        raise LossError(
+            f"the loss of method {method.name!r} gives other numbers from the same seeds: take its chance from torch, "
+            "numpy.random or random themselves, which every run seeds, and keep its state inside a class"
+        )
+    if torch.stack(first[1]).any():
         return
     raise LossError(
         f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random embeddings, in "

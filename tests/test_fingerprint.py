@@ -8,7 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import replace
 
 import numpy as np
@@ -110,6 +110,12 @@ def test_closures_partials_bound_methods_and_decorators_are_seen_through():
         lambda power: pml.ContrastiveLoss(pos_margin=power),
         lambda power: functools.partial(made, torch.full((2,), power)),
         lambda power: functools.partial(made, np.full(2, power)),
+        lambda power: functools.cache(made(power)),
+        lambda power: functools.partial(made, defaultdict(made(power))),
+        lambda power: functools.partial(made, type("Table", (dict,), {"__missing__": made(power)})()),
+        lambda power: functools.partial(made, type("Number", (float,), {"half": made(power)})(1)),
+        lambda power: functools.partial(made, {1: power, "1": 5, Holder: 6, made(3): 7}),
+        lambda power: functools.partial(made, torch.jit.CompilationUnit(f"def g(x):\n    return x * {power}\n").g),
     ):
         one, same, other = (fingerprint.fingerprint_of(Method("mine", make(power))) for power in (1.0, 1.0, 2.0))
         assert one == same

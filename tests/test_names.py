@@ -27,7 +27,7 @@ def test_every_former_name_leads_to_a_study():
 
 def test_a_former_name_is_found_and_said_once(capsys):
     assert studies.get(FORMER).name == NOW
-    assert studies.get(FORMER).name == NOW
+    assert studies.get(f"{FORMER}/").name == NOW
     assert capsys.readouterr().err == f"{FORMER} is now called {NOW}\n"
 
 

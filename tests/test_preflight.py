@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import loop
 from pytorch_metric_learning import losses as pml
 
 from dmlrc import losses, preflight, records, run, studies
@@ -92,7 +93,23 @@ def test_a_table_that_is_too_small_for_the_classes_that_train_is_refused():
 )
 def test_a_loss_that_changes_its_own_file_is_refused(source, what):
     exec(source, scope := {"__name__": "file_mine"})
-    with pytest.raises(UsageError, match=f"changes {what} of its own file when it is called.*inside a class"):
+    mine = Method("mine", scope["loss"])
+    for check in (preflight.check_method, lambda mine, study: run.run(replace(study, name="mine", methods=(mine,)))):
+        with pytest.raises(UsageError, match=f"changes {what} of its own file when it is called.*inside a class"):
+            check(mine, STUDY)
+
+
+@loop(
+    "source",
+    [
+        "import numpy as np\ndef loss(x, y):\n    return x[np.random.default_rng().permutation(32)[:9]].sum()",
+        "import torch\nG = torch.Generator()\ndef loss(x, y):\n    return (x * torch.rand(x.shape, generator=G)).sum()",
+    ],
+)
+def test_a_loss_whose_chance_is_not_seeded_is_refused(source):
+    """A generator of its file would go on where it was in one process, and begin anew in each worker."""
+    exec(source, scope := {"__name__": "file_mine"})
+    with pytest.raises(UsageError, match=r"gives other numbers from the same seeds: .* numpy.random or random"):
         preflight.check_method(Method("mine", scope["loss"]), STUDY)
 
 

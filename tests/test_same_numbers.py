@@ -82,6 +82,7 @@ SETTINGS = {  # of the caller: how they are set and read
     "no cuDNN": attribute(torch.backends.cudnn, "enabled", False),
     "deterministic": called(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True),
     "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), torch.is_anomaly_enabled),
+    "attention": called(torch.backends.cuda.enable_flash_sdp, torch.backends.cuda.flash_sdp_enabled, False),
     "NumPy's errors": (lambda: np.errstate(all="raise"), np.geterr),
 }
 

@@ -152,6 +152,8 @@ def test_embeddings_too_large_for_the_metrics_are_a_divergence_not_an_error(blob
     run, _, _ = train(blobs, method, {}, replace(PROTOCOL, lr=1e17, weight_decay=0))
     assert run.state == "diverged"
     assert "1e+15" in run.reason
+    squares = torch.tensor([[3e-30, 4e-30]])
+    assert metrics.out_of_range(models.l2_normalize(squares)) == "hold numbers below 1e-15 alone"  # their length is 0
 
 
 def my_triplet(embeddings, labels, margin=0.1):

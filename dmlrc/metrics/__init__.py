@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dmlrc.errors import UsageError, unknown
 from dmlrc.metrics import clustering, density, histograms, retrieval, spectrum
 from dmlrc.metrics.binary import evaluate_binary as evaluate_binary
-from dmlrc.metrics.inputs import LARGEST as LARGEST
 from dmlrc.metrics.inputs import as_embeddings, as_labels, as_query
+from dmlrc.metrics.inputs import out_of_range as out_of_range
 from dmlrc.metrics.retrieval import per_class as per_class
 
 _WHOLE_SET = {

@@ -6,8 +6,15 @@ from torch import Tensor
 
 from dmlrc.errors import DivergedError, UsageError
 
-LARGEST = 1e15
-"""A larger coordinate's square would not fit into float32."""
+LARGEST, SMALLEST = 1e15, 1e-15
+
+
+def out_of_range(embeddings: Tensor) -> str:
+    """Say that numbers are so large, or all so small, that float32 does not hold their squares; "" where it does."""
+    largest = embeddings.abs().max()
+    if largest > LARGEST:
+        return f"hold numbers above {LARGEST:g}"
+    return f"hold numbers below {SMALLEST:g} alone" if 0 < largest < SMALLEST else ""
 
 
 def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
@@ -22,11 +29,10 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
     if embeddings.is_complex():
         raise UsageError(f"{what} must be real numbers, not {embeddings.dtype}")
     embeddings = embeddings.to(torch.float64 if embeddings.dtype == torch.float64 else torch.float32).contiguous()
-    if not embeddings.abs().max() <= LARGEST:  # NaN is not
-        bad = int((~torch.isfinite(embeddings)).any(dim=1).sum())
-        if bad:
-            raise DivergedError(f"{bad} of {len(embeddings)} {what} hold NaN or infinite values: the model diverged")
-        raise UsageError(f"{what} hold numbers above {LARGEST:g}: divide them by a constant, no metric but pi changes")
+    if bad := int((~torch.isfinite(embeddings)).any(dim=1).sum()):
+        raise DivergedError(f"{bad} of {len(embeddings)} {what} hold NaN or infinite values: the model diverged")
+    if fault := out_of_range(embeddings):
+        raise UsageError(f"{what} {fault}: divide them by a constant, no metric but pi changes")
     return embeddings
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import backends
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dmlrc.errors import UsageError
 
@@ -55,6 +56,7 @@ def defaults() -> Iterator[None]:
         torch.autocast("cuda", enabled=False),
         torch.autograd.set_detect_anomaly(False),
         np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
+        sdpa_kernel([*SDPBackend.__members__.values()][1:]),  # all but ERROR
         _set(*_DEFAULTS),
     ):
         torch.set_default_dtype(torch.float32)

@@ -222,14 +222,18 @@ class _Reader:
         return {"loss": description, "files": files} if files else description
 
     def tell(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
+        if value is None or type(value) in (bool, int, float, complex, str, bytes) or value is Ellipsis:
             return f"{type(value).__name__} {value!r}"
         if id(value) in self._open:
             return f"{len(self._open) - self._open.index(id(value))} further up"
         if id(value) not in self._described:
             self._open.append(id(value))
             describe = next((method for kinds, method in self._DESCRIBED if isinstance(value, kinds)), _Reader._object)
-            self._described[id(value)] = value, describe(self, value)
+            described = describe(self, value)
+            if describe in self._OF_ITEMS and type(value).__module__ != "builtins":
+                of_its_kind = (getattr(value, name, None) for name in ("__class__", "__dict__", "default_factory"))
+                described = [described, *map(self.tell, of_its_kind)]
+            self._described[id(value)] = value, described
             self._open.pop()
         return self._described[id(value)][1]
 
@@ -240,7 +244,9 @@ class _Reader:
         return ["set", *sorted(_hash(self.tell(item)) for item in values)]
 
     def _mapping(self, values: Mapping) -> Any:
-        return {str(key): self.tell(values[key]) for key in sorted(values, key=str)}
+        told = ((key, key if isinstance(key, str) else self.tell(key)) for key in values)
+        keys = {name if isinstance(name, str) else _hash(name): key for key, name in told}
+        return {name: self.tell(values[keys[name]]) for name in sorted(keys)}
 
     def _partial(self, value: functools.partial) -> Any:
         return ["partial", self.tell(value.func), self._items(value.args), self._mapping(value.keywords)]
@@ -306,9 +312,10 @@ class _Reader:
         try:
             reduced = value.__reduce_ex__(2)  # as pickle and copy see it: dictionary, slots, or what it says itself
         except Exception:  # a lock, a socket: it is known by its name, if it has one
-            return [kind, f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"]
-        parts = reduced[1:] if isinstance(reduced, tuple) else [reduced]
-        return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in parts]]
+            reduced = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+        if isinstance(reduced, str):  # with what a cache wraps, and TorchScript's code
+            return [kind, reduced, *(self.tell(getattr(value, name, None)) for name in ("__wrapped__", "code"))]
+        return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]
 
     def _is_own(self, module: str) -> bool:
         """Tell whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
@@ -323,6 +330,7 @@ class _Reader:
         self.packages |= {name: metadata.version(name) for name in _distributions().get(top, ())}
         return False
 
+    _OF_ITEMS = (_items, _set, _mapping)
     _DESCRIBED = (
         ((list, tuple, deque), _items),
         ((set, frozenset), _set),

@@ -36,34 +36,26 @@ def lines(records: StudyRecords) -> list[str]:
 def _unfinished(records: StudyRecords) -> list[str]:
     """Lines on the methods of a study that are not whole, and on what each has; none where the study is finished.
 
-    The reruns of a method without any result are never made.
+    What failed is run again.
     """
     budget, known = records.meta["budget"], studies.known().get(records.name)
     methods = [method.name for method in known.methods] if known else list(records.meta.get("settings", ()))
     if records.meta["kind"] == "comparison":  # its settings are those of the study that it stands beside
         methods = [*dict.fromkeys([*records.trials["method"], *records.reruns["method"]])]
-    counts = {
-        (kind, method): int(count)
-        for kind, frame in (("trials", records.trials), ("reruns", records.reruns))
-        for method, count in frame[frame["state"] != "failed"].groupby("method").size().items()
-    }
-    complete = records.trials[records.trials["state"] == "complete"]
-    searched = complete.groupby("method")["repetition"].nunique()
-    repetitions_asked = records.meta.get("repetitions", 1)
-    begun = []
+    searches, runs = records.meta.get("repetitions", 1), tables.status(records, dict.fromkeys(methods)).loc[methods]
+    done = {"trials": runs["trials"] - runs["failed"], "reruns": runs["reruns"] + runs["diverged_reruns"]}
+    lacking = runs["state"].isin(("unfinished", "not run")) | (runs["failed"] + runs["failed_reruns"] > 0)
 
     def asked(number: dict[str, int], between: str) -> str:
         return between.join(labels.plural(count, kind[:-1]) for kind, count in number.items() if budget[kind])
 
-    for method in methods:
-        trials, reruns = (counts.get((kind, method), 0) for kind in ("trials", "reruns"))
-        is_searched = trials >= repetitions_asked * budget["trials"]
-        with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
-        if not is_searched or reruns < with_result * budget["reruns"]:
-            begun.append(f"{method} ({asked({'trials': trials, 'reruns': reruns}, ', ')})")
+    begun = [
+        f"{method} ({asked({kind: int(counts[method]) for kind, counts in done.items()}, ', ')})"
+        for method in runs.index[lacking]
+    ]
     if not begun:
         return []
-    wanted = asked({kind: repetitions_asked * budget[kind] for kind in ("trials", "reruns")}, " and ")
+    wanted = asked({kind: searches * budget[kind] for kind in ("trials", "reruns")}, " and ")
     text = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {wanted} each: "
     return ["", *textwrap.wrap(f"{text}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 

@@ -111,19 +111,21 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """The runs of every method, indexed by method: counts, state and cut_off (see `cut_off`).
 
-    Counts: trials, diverged and failed ones among them; reruns with scores, diverged_reruns, failed_reruns. state:
-    "complete"; "diverged" or "failed" (no trial ended with a number); "unfinished"; "not run".
+    Counts: trials, diverged and failed ones among them; searches with a result, which alone have reruns; reruns with
+    scores, diverged_reruns, failed_reruns. state: "complete"; "diverged" or "failed" (no trial ended with a number);
+    "unfinished"; "not run".
     """
     searches = records.meta.get("repetitions", 1)
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     frames = (records.trials, records.reruns)
     trials, reruns = (frame.groupby(["method", "state"]).size().unstack(fill_value=0) for frame in frames)
-    counts = {"trials": trials.sum(axis=1), "reruns": reruns.get("complete")}
+    ended_well = records.trials[records.trials["state"] == "complete"].groupby("method")["repetition"].nunique()
+    counts = {"trials": trials.sum(axis=1), "searches": ended_well, "reruns": reruns.get("complete")}
     for state in NO_RESULT:
         counts |= {state: trials.get(state), f"{state}_reruns": reruns.get(state)}
     names = ordered([*methods, *records.runs["method"], *trials.index, *reruns.index], methods)
     table = pd.DataFrame(counts, index=names, dtype=float).fillna(0).astype(int)
-    states = [_state(row, budget) for row in table.to_dict("records")]
+    states = [_state(row, budget, searches) for row in table.to_dict("records")]
     return table.assign(state=states, cut_off=cut_off(records).reindex(names).fillna(0.0))
 
 
@@ -150,17 +152,17 @@ def cut_off(records: StudyRecords) -> pd.Series:
     return (reruns["stopped"] == "limit").groupby(reruns["method"]).mean()
 
 
-def _state(row: Mapping[str, int], budget: Mapping) -> str:
+def _state(row: Mapping[str, int], budget: Mapping, searches: int) -> str:
     failed = row["failed"] + row["failed_reruns"]
     lost = failed + row["diverged"] + row["diverged_reruns"]
     ended = row["reruns"] + row["diverged_reruns"] + row["failed_reruns"]
     if not row["trials"] + ended:
         return "not run"
     searched = row["trials"] >= budget["trials"] or not row["trials"]  # at given settings nothing is searched
-    nothing_to_rerun = 0 < row["trials"] == row["diverged"] + row["failed"]
-    if not searched or (ended < budget["reruns"] and not nothing_to_rerun):
+    to_rerun = row["searches"] if row["trials"] else searches
+    if not searched or ended * searches < to_rerun * budget["reruns"]:
         return "unfinished"
-    has_result = row["reruns"] and not nothing_to_rerun
+    has_result = row["reruns"] and to_rerun
     return "complete" if has_result or not lost else "failed" if failed else "diverged"
 
 

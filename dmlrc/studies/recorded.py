@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from dmlrc import paths
+from dmlrc import names, paths
 from dmlrc.errors import DmlrcError
 from dmlrc.methods import PRETRAINED, Method
 from dmlrc.protocol import TABLE, Budget, Study
@@ -45,7 +45,7 @@ def named(name: str) -> Study:
 
     Such a study can be counted and shown, and not be run: of its methods the names alone are known.
     """
-    here = paths.recorded(name)
+    here = paths.recorded(name := names.current(name))
     return _of_meta(here[0], name) if here and name not in catalogue.known() else catalogue.get(name)
 
 

@@ -464,7 +464,7 @@ def rate_factor(protocol: OptimisationSettings, epoch: int) -> float:
 def embed_images(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     """Embeddings (N, D) of the images at these indices, in evaluation mode, on the source's device.
 
-    Raises DivergedError if one of them is not finite, or larger than the metrics take.
+    Raises DivergedError if one of them is not finite, or larger or smaller than the metrics take.
     """
     model.eval()
     chunks = [
@@ -473,6 +473,6 @@ def embed_images(model: nn.Module, source: Source, indices: np.ndarray) -> Tenso
     embeddings = torch.cat(chunks)  # (N, D)
     if not torch.isfinite(embeddings).all():
         raise DivergedError("the embeddings hold NaN or infinite values")
-    if embeddings.abs().max() > metrics.LARGEST:
-        raise DivergedError(f"the embeddings hold numbers above {metrics.LARGEST:g}")
+    if fault := metrics.out_of_range(embeddings):
+        raise DivergedError(f"the embeddings {fault}")
     return embeddings

@@ -59,6 +59,7 @@ def test_two_classes_are_never_a_mask(dtype):
         (EMBEDDINGS.astype(object), "embeddings must be an array or a tensor of numbers, not an array of object"),
         ([[1.0, 2.0], [3.0]], "embeddings must be an array or a tensor of numbers, not list"),
         (None, "embeddings must be an array or a tensor of numbers, not NoneType"),
+        (TENSOR * 1e-30, "embeddings hold numbers below 1e-15 alone: divide them by a constant"),
     ],
 )
 def test_embeddings_that_hold_no_numbers(embeddings, sentence):

@@ -16,6 +16,7 @@ from cases import loop
 from factories import fake_records, with_reruns, write_fake_experiments, write_fake_study
 
 from dmlrc import records
+from dmlrc.errors import UsageError
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables
@@ -178,7 +179,7 @@ def made(
     protocol = {"embedding_dim": 128, "folds": 4, "members": 1, "lr": RATE, "patience": 9, "max_epochs": 9}
     meta |= {"parent": None, "protocol": protocol | {"lr_decay": "none"}}
     frames = {
-        "trials": pd.DataFrame(columns=["method", "trial", "state", "value"]),
+        "trials": pd.DataFrame(columns=["method", "repetition", "trial", "state", "value"]),
         "runs": pd.DataFrame(
             runs,
             columns=[
@@ -262,8 +263,8 @@ def base():
     ]
     scores = pd.DataFrame(pretrained, columns=["method", "rerun", "setting", "metric", "value"])
     trials = pd.DataFrame(
-        [(name, number, "complete", 0.5 + 0.01 * number) for name in main for number in range(5)],
-        columns=["method", "trial", "state", "value"],
+        [(name, 0, number, "complete", 0.5 + 0.01 * number) for name in main for number in range(5)],
+        columns=["method", "repetition", "trial", "state", "value"],
     )
     noise = np.random.default_rng(3).normal(0, 0.004, len(trials))
     trials["value"] += noise
@@ -984,6 +985,8 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     needing = sum(bool(claim.needs) for claim in claims.CLAIMS)
     assert len(claims.numbers(edition)) == needing + len(claims.CLAIMS)
     assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}
+    with pytest.raises(UsageError, match="unknown section of claims"):
+        claims.numbers(edition, "nonsense")
 
 
 def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):

@@ -708,6 +708,12 @@ def test_a_study_of_several_searches_is_complete_once_all_of_them_are():
     assert set(told["state"]) == {"complete"}
     assert set(told["trials"]) == {4}
     assert set(told["reruns"]) == {6}
+    lost = (found.trials["method"] == "arcface") & (found.trials["repetition"] == 0)
+    one = {"trials": found.trials.assign(state=found.trials["state"].mask(lost, "diverged"))}
+    without = (found.reruns["method"] == "arcface") & (found.reruns["repetition"] == 0)
+    for reruns, state in ((found.reruns[~without], "complete"), (found.reruns[~without].iloc[1:], "unfinished")):
+        first = reruns["method"].iloc[0] if state == "unfinished" else "arcface"
+        assert tables.status(replace(found, **one, reruns=reruns)).loc[first, "state"] == state
     half = records_module.from_units([], found.meta)
     first = {name: getattr(found, name) for name in records_module.FRAMES}
     first = {name: each[each["repetition"] == 0] for name, each in first.items()}

@@ -6,6 +6,7 @@ from functools import cache
 import pandas as pd
 
 from dmlrc import records
+from dmlrc.errors import unknown
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.claims import rule
@@ -21,6 +22,9 @@ Judged = Mapping[str, Mapping[str, Judgement]]
 
 def of_section(section: str | None) -> list[Claim]:
     """The claims of a paper, "roth" for instance, that are its own sentences; `OURS`: those of ours; None: all."""
+    sections = {claim.paper for claim in CLAIMS} | {OURS}
+    if section not in {None, *sections}:
+        raise unknown("section of claims", section, sections)
     return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
 
 
