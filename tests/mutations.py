@@ -137,7 +137,7 @@ MUTATIONS = (
     ),
     Mutation(
         "first-page-other-loss",
-        "dmlrc/report/first/page.py",
+        "dmlrc/report/front_page/page.py",
         "CONTRASTIVE, TRIPLET = tables.CLASSICS",
         "TRIPLET, CONTRASTIVE = tables.CLASSICS",
         "the picture of the first page has the lead over the triplet loss",

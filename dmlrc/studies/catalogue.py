@@ -11,12 +11,12 @@ from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth202
 from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
 from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
-_EIGHT = (
+_COSTLY = (
     *("contrastive", "triplet", "ntxent", "margin"),
     *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
 )
 """The methods of the studies that cost most, and of the grids of learning rates."""
-_EIGHT_METHODS = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
+_EIGHT_METHODS = tuple(method for method in musgrave2020.METHODS if method.name in _COSTLY)
 
 
 def _musgrave(dataset: str) -> Study:
@@ -75,7 +75,7 @@ _REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of
 _FROZEN = tuple(
     replace(_methods_table(name, dataset, protocol, _REPEATED, f"{hours} hours, 2 cores"), repetitions=3)
     for name, dataset, protocol, hours in (
-        ("cub200-2010-frozen", "cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6), "7"),
+        ("cub200-2010-frozen", "cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.ON_LITE0, lr=3e-6), "7"),
         ("cars196crops-frozen", "cars196crops", musgrave2020.FROZEN, "5 to 10"),
         ("grocery-frozen", "grocery", replace(musgrave2020.FROZEN, lr=3e-5), "3"),
     )
@@ -85,7 +85,7 @@ _FROZEN = tuple(
 _GROCERY_QUICK = _methods_table(
     "grocery-quick",
     "grocery-lite0",
-    replace(musgrave2020.FROZEN, **musgrave2020.LITE0, **musgrave2020.SHORT),
+    replace(musgrave2020.FROZEN, **musgrave2020.ON_LITE0, **musgrave2020.QUICK_OVERRIDES),
     Budget("quick", trials=10, reruns=3, max_epochs=4, iterations_per_epoch=25),
     "2 minutes, 2 cores",
 )
@@ -244,7 +244,7 @@ def _searched_rates(study: Study) -> Study:
 
 
 def _with_rate(study: Study, rate: Float) -> Iterator[Method]:
-    return (replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
+    return (replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _COSTLY))
 
 
 def _log_scales(study: Study) -> Study:
@@ -262,7 +262,7 @@ def _log_scales(study: Study) -> Study:
 def _tenfold_rate(study: Study) -> Study:
     """The methods of the grid at ten times the study's rate, once: the second hypothesis of the preregistration."""
     protocol = replace(study.protocol, lr=10 * study.protocol.lr)
-    methods = map(study.method, _EIGHT)
+    methods = map(study.method, _COSTLY)
     return study.around("rate-tenfold", methods, protocol=protocol, repetitions=1, expected="2 hours, 2 cores")
 
 
@@ -307,7 +307,7 @@ def _embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
     settings = tuned.grid_settings(study.dataset)
-    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
+    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _COSTLY)
 
 
 def _grid(study: Study, experiment: str, sweep: Iterable[Level]) -> Study:

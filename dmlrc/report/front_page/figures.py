@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dmlrc.report import charts, style, svg
-from dmlrc.report.first.page import CHECK, OURS, PAPERS
+from dmlrc.report.front_page.page import CHECK, MEASURED, PAPERS
 
 FOUND = "Papers claim two to three times the accuracy of 2006.\nTuned alike, that lead is gone."
 """The picture's title over the published studies."""
@@ -14,7 +14,7 @@ ASKED = "The lead over the loss of 2006,\nas papers claim it and as it is measur
 HEADS = {
     PAPERS: "claimed by papers of 2017 to 2019",
     CHECK: "tuned alike, by Musgrave et al. in 2020",
-    OURS: "tuned alike, by us",
+    MEASURED: "tuned alike, by us",
 }
 """What stands over the rows of each source."""
 
@@ -52,7 +52,7 @@ def _draw(axis: Axes, place: float, row: tuple) -> None:
         mark = axis.barh(place, row.value, height=0.7, color="#BBBBBB")[0]
         tip = f"{row.where}, {row.papers} papers: {text} on average over the contrastive loss"
     else:
-        inside = style.BLUE if row.by == OURS else "white"
+        inside = style.BLUE if row.by == MEASURED else "white"
         axis.plot([row.low, row.high], [place, place], color=style.BLUE, linewidth=1.2, zorder=2)
         (mark,) = axis.plot(row.value, place, "o", color=style.BLUE, markerfacecolor=inside, markersize=5.5, zorder=3)
         tip = f"{row.where}, {HEADS[row.by]}: {text} over the contrastive loss"
