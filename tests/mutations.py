@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     Mutation(
         "loss-that-exits",
-        "dmlrc/training/__init__.py",
+        "dmlrc/building.py",
         "except (Exception, SystemExit) as error:",
         "except Exception as error:",
         "a loss that calls sys.exit(0) ends a study as if all were well",

@@ -140,8 +140,7 @@ def shorter(donor: str, trials: int) -> float:
 
     By the best validation score of each, with standard deviations pooled over the methods.
     """
-    best = tables.best_so_far(records.find(donor))
-    wide = best.pivot(index=["method", "repetition"], columns="trial", values="best")
+    wide = tables.best_after(records.find(donor))
     early, late = wide.iloc[:, [min(trials, wide.shape[1]) - 1, -1]].groupby("method").var().mean()
     return max(1.0, float((early / late) ** 0.5))
 

@@ -260,10 +260,7 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
         return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
     resampled = statistic(rows[drawn])
-    if np.isnan(resampled).all():
-        return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
-    low, high = np.nanpercentile(resampled, [2.5, 97.5])
-    return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
+    return percentiles(value, resampled[~np.isnan(resampled)], len(rows), units)
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
@@ -336,8 +333,8 @@ def parametric_bootstrap(
 def percentiles(
     value: float, drawn: ArrayLike, n: int, units: str = "test classes", how: str = PERCENTILES
 ) -> Estimate:
-    """A statistic, with the 95 % interval of its resamples. n: the units that were resampled."""
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    """A statistic, with the 95 % interval of its resamples, if any. n: the units that were resampled."""
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(drawn) else (np.nan, np.nan)
     return Estimate(float(value), float(low), float(high), n, units, how)
 
 

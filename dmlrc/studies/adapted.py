@@ -56,12 +56,6 @@ RATES_OF = ("first-runs/grocery-frozen", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies around which each paper's rate is chosen on their own validation classes; first the grid, then these."""
-_CHOSEN_RATES: dict[str, dict[str, float]] = {
-    "cub200-2010-frozen": {"roth2020": 1e-4, "fehervari2019": 1e-4, "zhai2019": 1e-3, "oi2021": 3e-3},
-    "cars196crops-frozen": {"roth2020": 1e-3, "fehervari2019": 1e-3, "zhai2019": 1e-2, "oi2021": 3e-2},
-    "grocery-frozen": {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 3e-2, "oi2021": 1e-1},
-}
-_BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
 FIRST_RUNS = ("first-runs/grocery-frozen", "first-runs/cars196crops-frozen")
 """Tables that are run again at another learning rate; around them all rates are those of short runs, class weights and
 proxies begin longer than in the papers' code, and those of Roth et al.'s Softmax hardly move."""
@@ -164,7 +158,7 @@ def _adapted(main: Study, paper: Protocol, **own) -> Protocol:
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
     long = main.protocol.frozen_trunk and main.budget.base == "full" and main.name not in FIRST_RUNS
-    rates = _CHOSEN_RATES.get(main.name, _BETWEEN_THEM if long else {})
+    rates = tuned.RATES.get(main.name, tuned.BETWEEN_THEM if long else {})
     rate = {"lr": rates[paper.paper]} if paper.paper in rates else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
     return replace(paper, name=f"{paper.name}-{kind}", **settings | rate | inputs | own)

@@ -123,20 +123,8 @@ Methods tables, but of one question, which has its own chapter. Their rates are 
 DEPTHS = tuple(study.name for study in _DEPTHS)
 """The studies of depths of training."""
 
-_DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
-    ("cars196crops", "embedder", 10): 3e-5,
-    ("cars196crops", "last-block", 10): 3e-5,
-    ("cars196crops", "half", 10): 1e-5,
-    ("cars196crops", "whole", 10): 3e-5,
-    ("cars196crops", "embedder", 20): 3e-5,
-    ("cars196crops", "whole", 20): 3e-6,
-    ("cub200_2010", "embedder", 20): 3e-5,
-    ("cub200_2010", "whole", 20): 1e-5,
-}
-"""The rate of a data set and a depth, by epochs of 100 steps."""
 
-
-def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
+def _mobilenet(dataset: str, depth: str, epochs: int, lr: float) -> Study:
     """MobileNetV2 trained to one of four depths, on the same images: settings and rates are fixed, no search is run.
 
     Whole networks of 2,000 steps are for a GPU, and in TF32: on an H100 a step takes 2.9 ms instead of 8.4.
@@ -144,7 +132,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     protocol = replace(
         musgrave2020.MOBILENETV2,
         name=f"musgrave2020-mobilenetv2-{depth}",
-        lr=_DEPTH_RATES[dataset, depth, epochs],
+        lr=lr,
         max_epochs=epochs,
         eval_every=epochs // 5,
         precision="tf32" if (depth, epochs) == ("whole", 20) else "float32",
@@ -165,7 +153,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     )
 
 
-_MOBILENETS = tuple(_mobilenet(*which) for which in _DEPTH_RATES)
+_MOBILENETS = tuple(_mobilenet(**which) for which in tuned.DEPTH_RATES)
 MOBILENETS = tuple(study.name for study in _MOBILENETS)
 """The studies of depths of training on one trunk, whose settings were found elsewhere."""
 
@@ -362,9 +350,9 @@ STUDIES = {
 _TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
-def own_studies(more: str = "") -> dict[str, Study]:
-    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
-    return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN, more)
+def own_studies() -> dict[str, Study]:
+    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`."""
+    return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN)
 
 
 def check_new_name(name: str) -> None:
@@ -386,6 +374,20 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
     if mine.get(name, study) != study:
         raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")
     return study, "" if name in mine else own.entry(name, {**base, **settings})
+
+
+def enter_changed(like: str, settings: Iterable[str], name: str) -> Study:
+    """The study that is as another one but for these settings, "lr=1e-4"; it stands in studies.toml from now on.
+
+    Raises UsageError as `changed` does, and where the data has room for none of its methods.
+    """
+    from dmlrc import preflight  # which loads torch
+
+    chosen, entry = changed(like, own.settings(settings), name)
+    if entry:
+        preflight.fitting(chosen, chosen.methods)  # before anything is written
+        own.enter(entry)
+    return chosen
 
 
 def known() -> dict[str, Study]:

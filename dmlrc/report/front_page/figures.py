@@ -40,8 +40,7 @@ def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
     axis.set(xticks=(0, 100, 200), xticklabels=("contrastive loss\nof 2006", "twice\nits P@1", "three times\nits P@1"))
     axis.tick_params(labelsize=8.5)
     axis.grid(False)
-    for side in ("left", "right", "top"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["left", "right", "top"]].set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
     return figure
 
