@@ -4,14 +4,15 @@ import copy
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from dmlrc import losses, paths
-from dmlrc.errors import LossError, UsageError
+from dmlrc.errors import DmlrcError, LossError, UsageError
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 
 
@@ -95,9 +96,18 @@ def checked_value(name: str, value: object) -> Tensor:
     )
 
 
-def failure(method: Method, batch: str, error: Exception) -> LossError:
-    """Describe what a loss raised on a batch in one sentence, with the line of one's own file where it happened."""
-    return LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}")
+@contextmanager
+def failing(method: Method, batch: str) -> Iterator[None]:
+    """Turn what a loss of one's own raises on a batch into one sentence, with the line of its file where it happened.
+
+    What a loss of this library raises stays what it is.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
+        if isinstance(error, DmlrcError) or isinstance(method.loss, str):
+            raise
+        raise LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}") from error
 
 
 def cause(error: BaseException) -> str:

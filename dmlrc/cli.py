@@ -103,7 +103,7 @@ def study_run(
         raise UsageError("--workers starts processes here, --scheduler takes those of a cluster: choose one")
     if bool(settings) != bool(new_name):
         raise UsageError("--set makes a study of its own, and --as names it: give both, --set lr=1e-4 --as my-rate")
-    chosen = _changed(name, settings, new_name) if settings else studies.get(name)
+    chosen = studies.enter_changed(name, settings, new_name) if settings else studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
@@ -124,15 +124,6 @@ def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
     from dmlrc.executors.cluster import Dask
 
     return Dask(scheduler)
-
-
-def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study":
-    """The study that is as another one but for these settings; it stands in studies.toml from now on."""
-    chosen, entry = studies.changed(like, studies.own.settings(settings), name)
-    if entry:
-        dmlrc.preflight.fitting(chosen, chosen.methods)  # before anything is written
-        studies.own.enter(entry)
-    return chosen
 
 
 @study_app.command("check")

@@ -107,7 +107,7 @@ def explained(what: str, otherwise: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DmlrcError(f"{what} ({error}): make room, or {otherwise}") from error
+        raise DmlrcError(f"{what} ({error.strerror or error}): make room, or {otherwise}") from error
 
 
 @contextmanager
@@ -117,13 +117,11 @@ def new_target(target: Path) -> Iterator[Path]:
     Raises UsageError as `check_new`, DmlrcError where it cannot be written.
     """
     check_new(target)
-    try:
+    with explained(f"cannot write {target}", "name another one"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
             yield Path(temporary, target.name)
             os.replace(Path(temporary, target.name), target)
-    except OSError as error:
-        raise DmlrcError(f"cannot write {target} ({error.strerror or error}): make room, or name another one") from None
 
 
 FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name

@@ -356,21 +356,8 @@ def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[st
 
 def progress(study: Study) -> tuple[int, int]:
     """Count the units of a study that are finished, here or committed, and those that it has."""
-    if is_published_as_today(study):
-        return study.units, study.units
     plan = Plan(study)
     return plan.finished + plan.never_made, plan.total
-
-
-def is_published_as_today(study: Study) -> bool:
-    """Tell whether a study is committed whole, of today's methods, and nothing was made here: no frame is read."""
-    if not records.is_published_whole(study):
-        return False
-    prints = {method.name: fingerprint.fingerprint_of(method) for method in study.methods}
-    return not any(
-        name in prints and fingerprint.differences(recorded, prints[name])
-        for name, recorded in records.published_fingerprints(study.name)
-    )
 
 
 def study_problems(study: Study) -> list[str]:

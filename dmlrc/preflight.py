@@ -3,16 +3,15 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dmlrc import data, papers
-from dmlrc.building import build_loss, checked_value, failure, normalized
+from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
-from dmlrc.errors import DmlrcError, LossError, UsageError
+from dmlrc.errors import LossError, UsageError
 from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
@@ -142,7 +141,7 @@ def _called(
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
-    with chance_of_its_own(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):
+    with chance_of_its_own(), failing(method, f"{classes} x {images} embeddings of {dim} numbers"):
         seed_all(0)
         loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []
@@ -167,17 +166,6 @@ def _training_classes(study: Study, protocol: Protocol) -> int | None:
     labels = np.arange(data.extent(study.dataset)[1])
     unread = ImageSet(study.dataset, np.empty((len(labels), 0)), labels, (), flip=True)
     return max(len(fold.train) for fold in split(unread, protocol, study.class_order, study.seed).folds)
-
-
-@contextmanager
-def _told(method: Method, batch: str) -> Iterator[None]:
-    """Turns what a loss raises into one sentence."""
-    try:
-        yield
-    except DmlrcError:
-        raise
-    except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
-        raise failure(method, batch, error) from error
 
 
 def _points(method: Method) -> Iterator[tuple[str, dict[str, float]]]:

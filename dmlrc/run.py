@@ -92,8 +92,6 @@ def run(
         raise UsageError(f"proposals is {proposals}, and a search wants one trial at a time, or more: give 1")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    if methods is None and plan.is_published_as_today(study) and not save_models:
-        return
     limit = Limit(seconds)
 
     def planned() -> Plan:

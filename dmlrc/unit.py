@@ -65,7 +65,8 @@ def _record(unit: Unit) -> dict:
 
 
 def _configuration(unit: Unit, models: int) -> saved.Configuration:
-    protocol, shape = unit.protocol, load_images(unit.dataset, unit.protocol).shape
+    protocol, images = unit.protocol, load_images(unit.dataset, unit.protocol)
+    shape = data.extent(images.photographs)[2] if isinstance(images, data.FeatureSet) else images.shape
     shared = {field.name for field in fields(saved.Configuration)} & {field.name for field in fields(protocol)}
     settings = {name: getattr(protocol, name) for name in shared}
     return saved.Configuration(

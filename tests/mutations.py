@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     Mutation(
         "loss-that-exits",
-        "dmlrc/training/__init__.py",
+        "dmlrc/building.py",
         "except (Exception, SystemExit) as error:",
         "except Exception as error:",
         "a loss that calls sys.exit(0) ends a study as if all were well",
@@ -137,7 +137,7 @@ MUTATIONS = (
     ),
     Mutation(
         "first-page-other-loss",
-        "dmlrc/report/first/page.py",
+        "dmlrc/report/front_page/page.py",
         "CONTRASTIVE, TRIPLET = tables.CLASSICS",
         "TRIPLET, CONTRASTIVE = tables.CLASSICS",
         "the picture of the first page has the lead over the triplet loss",

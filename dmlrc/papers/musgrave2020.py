@@ -192,6 +192,6 @@ SCRATCH = replace(
     per_class=True,
 )
 # A trunk of today, at the size that its ImageNet weights are for.
-LITE0 = {"trunk": "timm:tf_efficientnet_lite0", "weights": "package", "image_size": 224, "crop_size": 224}
+ON_LITE0 = {"trunk": "timm:tf_efficientnet_lite0", "weights": "package", "image_size": 224, "crop_size": 224}
 # Few steps, and a rate for them: the best of five on validation classes, results/grocery-quick/rates.
-SHORT = {"lr": 3e-5, "eval_every": 1}
+QUICK_OVERRIDES = {"lr": 3e-5, "eval_every": 1}

@@ -22,7 +22,7 @@ from dmlrc import names, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.records import committed, meta, underway
-from dmlrc.records.committed import is_published_whole, published_fingerprints, sha256
+from dmlrc.records.committed import sha256
 from dmlrc.records.files import read_json, write_json, write_sealed, write_whole
 from dmlrc.records.frames import COLUMNS, FRAMES, MADE_BY, StudyRecords, from_units, joined, only, read_fingerprint
 from dmlrc.records.meta import grown, protocol, read_meta, read_raw_meta

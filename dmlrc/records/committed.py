@@ -7,18 +7,16 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
-from dmlrc.protocol import Study
 from dmlrc.records.files import way_out_of, write_sealed
-from dmlrc.records.frames import COLUMNS, FRAMES, StudyRecords, read_fingerprint, typed
-from dmlrc.records.meta import CONFIGURATION, GROWING, RESTORE, read_meta
+from dmlrc.records.frames import COLUMNS, FRAMES, StudyRecords, typed
+from dmlrc.records.meta import RESTORE, read_meta
 from dmlrc.records.schema import checked_columns
 
 
@@ -43,7 +41,7 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     frames = {}
     for name, file in files.items():
         if file.name in exported:
-            frames[name] = typed(checked_columns(_parquet(file), COLUMNS[name], file), name)
+            frames[name] = typed(checked_columns(_reading(file, pd.read_parquet), COLUMNS[name], file), name)
         elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
         elif name != "arrays":  # for which only some protocols ask
@@ -58,14 +56,7 @@ def _missing(path: Path) -> DmlrcError:
     return DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`")
 
 
-T = TypeVar("T")
-
-
-def _parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
-    return _reading(path, lambda file: pd.read_parquet(file, columns=columns))
-
-
-def _reading(path: Path, read: Callable[[Path], T]) -> T:
+def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
     """Guard the reading of a committed file. Raises DmlrcError, with the way out, where it cannot be read."""
     try:
         return read(path)
@@ -81,29 +72,6 @@ def _reading(path: Path, read: Callable[[Path], T]) -> T:
 def sha256(path: Path) -> str:
     """The checksum of a file, as meta.json of finished records has it."""
     return hashlib.sha256(_reading(path, Path.read_bytes)).hexdigest()
-
-
-def is_published_whole(study: Study) -> bool:
-    """Tell whether all records of a study are committed, and none was made here, by its meta alone."""
-    folder = paths.committed(study.name)
-    if (paths.runs() / study.name / "meta.json").exists() or not (folder / "meta.json").exists():
-        return False
-    meta, asked = read_meta(folder, study.name), json.loads(json.dumps(study.configuration()))
-    return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
-
-
-def published_fingerprints(study: str) -> list[tuple[str, dict | None]]:
-    """Each method of the committed trials and reruns of a study with each fingerprint that it has there.
-
-    Empty for records that are older than fingerprints. Of the files this column alone is read.
-    """
-    files = [paths.committed(study) / f"{kind}.parquet" for kind in ("trials", "reruns")]
-    frames = [
-        _parquet(file, ["method", "fingerprint"]).drop_duplicates()
-        for file in files
-        if file.exists() and "fingerprint" in _reading(file, pq.read_schema).names
-    ]
-    return [(method, read_fingerprint(text)) for frame in frames for method, text in frame.itertuples(index=False)]
 
 
 def write(records: StudyRecords, target: Path, complete: bool) -> None:

@@ -113,7 +113,7 @@ class Depth:
     @property
     def luck(self) -> float:
         """The range that luck alone would give the methods, were they all equal."""
-        return statistics.range_by_luck(self.compared.summary["error"])
+        return statistics.expected_range_under_null(self.compared.summary["error"])
 
 
 def depths(series: Series) -> list[Depth]:
@@ -140,8 +140,7 @@ def shorter(donor: str, trials: int) -> float:
 
     By the best validation score of each, with standard deviations pooled over the methods.
     """
-    best = tables.best_so_far(records.find(donor))
-    wide = best.pivot(index=["method", "repetition"], columns="trial", values="best")
+    wide = tables.best_after(records.find(donor))
     early, late = wide.iloc[:, [min(trials, wide.shape[1]) - 1, -1]].groupby("method").var().mean()
     return max(1.0, float((early / late) ** 0.5))
 
@@ -168,7 +167,7 @@ def lucky_turns(one: Depth, other: Depth) -> Estimate:
     Scores of different height, as on other data, have other errors: the other's are scaled.
     """
     scale = one.scores.mean() / other.scores.mean()
-    return statistics.turned_by_luck(one.scores, one.errors, scale * other.errors)
+    return statistics.expected_discordant_pairs(one.scores, one.errors, scale * other.errors)
 
 
 # From one depth to another
@@ -311,7 +310,7 @@ def step_cells(by_place: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
     """`steps` as cells: what the deeper training does to the order of the losses, and to how far they lie apart."""
     rows = {}
     for place, change in by_place.items():
-        swapped, pairs = statistics.turned(change.one.scores, change.other.scores)
+        swapped, pairs = statistics.discordant_pairs(change.one.scores, change.other.scores)
         lucky = lucky_turns(change.one, change.other)
         before, here = (whole.range_over_mean(depth.scores) for depth in (change.one, change.other))
         rows[place] = {
@@ -349,7 +348,7 @@ def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
     sure: how many pairs both depths tell apart, in opposite orders. holding: how many omissions of a loss leave what
     the ranges say.
     """
-    swapped, _ = statistics.turned(alone.scores, block.scores)
+    swapped, _ = statistics.discordant_pairs(alone.scores, block.scores)
     lucky, change = lucky_turns(alone, block), step(alone, block)
     values = {
         "swapped": swapped,

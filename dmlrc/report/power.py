@@ -6,6 +6,7 @@ others. Differences, and the standard deviations of search and seed, are in one 
 
 import functools
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,16 +68,9 @@ class Design:
 
     def searches_for(self, difference: float, test: str = PAIR) -> int | None:
         """The number of searches of each method that tell a true difference with POWER; None for more than MOST."""
-        few, many = 1, 2
-        while replace(self, searches=many).power(difference, test) < POWER:
-            if many == MOST:
-                return None
-            few, many = many, min(2 * many, MOST)
-        while many - few > 1:
-            middle = (few + many) // 2
-            enough = replace(self, searches=middle).power(difference, test) >= POWER
-            few, many = (few, middle) if enough else (middle, many)
-        return many
+        counts = range(2, MOST + 1)
+        place = bisect_left(counts, POWER, key=lambda count: replace(self, searches=count).power(difference, test))
+        return counts[place] if place < len(counts) else None
 
 
 def of_runs(values: np.ndarray, known: Noise) -> Design:

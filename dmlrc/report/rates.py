@@ -132,7 +132,7 @@ def of_embedders() -> pd.DataFrame:
         both = pd.concat([best_trials(shared).loc[[of_trunk]], best_trials(own)]).sort_index()
         for rate, mean in rate_means(both).items():
             scores = both.loc[rate]
-            changed, pairs = statistics.turned(both.loc[of_trunk], scores)
+            changed, pairs = statistics.discordant_pairs(both.loc[of_trunk], scores)
             row = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": mean, "range": np.ptp(scores)}
             rows.append(row | {"turned": changed, "pairs": pairs})
     return pd.DataFrame(rows, columns=["study", "of_trunk", "rate", "mean", "range", "turned", "pairs"])
@@ -210,8 +210,8 @@ def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, E
     all rates, so only the seed turns pairs by luck.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
-    lucky = statistics.turned_by_luck(there, *(luck * scores.mean() for scores in (there, here)))
-    return *statistics.turned(here, there), lucky
+    lucky = statistics.expected_discordant_pairs(there, *(luck * scores.mean() for scores in (there, here)))
+    return *statistics.discordant_pairs(here, there), lucky
 
 
 def seed_luck(study: StudyRecords) -> float:

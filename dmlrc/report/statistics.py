@@ -206,13 +206,13 @@ def welch_half(parts: ArrayLike, counts: ArrayLike) -> float:
     return float(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(parts.sum()))
 
 
-def from_another(values: ArrayLike, others: ArrayLike, units: str = "") -> Estimate:
+def prediction_difference(values: ArrayLike, others: ArrayLike, units: str = "") -> Estimate:
     """The difference between the mean of some values and one more value like the others; n counts these.
 
     The interval is a prediction interval, by Student's t: it holds the scatter of a single value of the others, and
     the errors of both means, with Welch and Satterthwaite's degrees of freedom.
 
-    >>> found = from_another([0.0, 0.0], [1.0, 2.0, 3.0])  # 4.303 * 1 * sqrt(1 + 1 / 3)
+    >>> found = prediction_difference([0.0, 0.0], [1.0, 2.0, 3.0])  # 4.303 * 1 * sqrt(1 + 1 / 3)
     >>> round(found.value, 3), round(found.half, 3)
     (-2.0, 4.968)
     """
@@ -260,16 +260,13 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
         return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
     resampled = statistic(rows[drawn])
-    if np.isnan(resampled).all():
-        return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
-    low, high = np.nanpercentile(resampled, [2.5, 97.5])
-    return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
+    return percentiles(value, resampled[~np.isnan(resampled)], len(rows), units)
 
 
-def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
+def discordant_pairs(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
     """The number of pairs of units that x and y put in opposite orders (a tie is in none), and the number of pairs.
 
-    >>> turned([1, 2, 3], [1, 3, 2])
+    >>> discordant_pairs([1, 2, 3], [1, 3, 2])
     (1, 3)
     """
     signs = [np.sign(np.subtract.outer(scores, scores)) for scores in (np.asarray(x, float), np.asarray(y, float))]
@@ -277,14 +274,14 @@ def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
     return int((signs[0] * signs[1] < 0)[upper].sum()), len(upper[0])
 
 
-def turned_by_luck(scores: ArrayLike, one: ArrayLike, other: ArrayLike, draws: int = 2000) -> Estimate:
-    """The number of pairs that `turned` counts where nothing turns: the same true scores, measured twice.
+def expected_discordant_pairs(scores: ArrayLike, one: ArrayLike, other: ArrayLike, draws: int = 2000) -> Estimate:
+    """The number of pairs that `discordant_pairs` counts where nothing turns: the same true scores, measured twice.
 
     scores: (M,), as measured the first time; one, other: (M,) the standard errors of the two measurements. The true
-    scores are taken to be the `shrunk` ones. The value is the mean over the draws, the interval that of the middle
-    95 %; n: the pairs.
+    scores are taken to be those of `shrink_to_mean`. The value is the mean over the draws, the interval that of the
+    middle 95 %; n: the pairs.
     """
-    scores, random = shrunk(scores, one), np.random.default_rng(SEED)
+    scores, random = shrink_to_mean(scores, one), np.random.default_rng(SEED)
     upper, signs = np.triu_indices(len(scores), 1), []
     for error in (one, other):
         drawn = random.normal(scores, error, (draws, len(scores)))
@@ -293,12 +290,12 @@ def turned_by_luck(scores: ArrayLike, one: ArrayLike, other: ArrayLike, draws: i
     return percentiles(counts.mean(), counts, len(upper[0]), "pairs", REDRAWN)
 
 
-def shrunk(scores: ArrayLike, errors: ArrayLike) -> np.ndarray:
+def shrink_to_mean(scores: ArrayLike, errors: ArrayLike) -> np.ndarray:
     """The scores (M,), moved towards their mean until they spread as the true ones do; errors: (M,), standard errors.
 
     The variance of measured scores is that of the true ones plus the mean squared error.
 
-    >>> shrunk([0.0, 2.0, 4.0], [1.0, 1.0, 1.0]).round(2)
+    >>> shrink_to_mean([0.0, 2.0, 4.0], [1.0, 1.0, 1.0]).round(2)
     array([0.27, 2.  , 3.73])
     """
     scores = np.asarray(scores, float)
@@ -307,13 +304,13 @@ def shrunk(scores: ArrayLike, errors: ArrayLike) -> np.ndarray:
     return scores.mean() + np.sqrt(true) * (scores - scores.mean())
 
 
-def range_by_luck(errors: ArrayLike, draws: int = 10_000) -> float:
+def expected_range_under_null(errors: ArrayLike, draws: int = 10_000) -> float:
     """The mean range of scores that are truly equal: what luck alone makes of it. errors: (M,), standard errors."""
     errors = np.asarray(errors, float)
     return float(np.ptp(np.random.default_rng(SEED).normal(0, errors, (draws, len(errors))), axis=1).mean())
 
 
-def redrawn(
+def parametric_bootstrap(
     groups: Sequence[tuple[ArrayLike, ArrayLike]], statistic: Callable[..., np.ndarray], draws: int = 10_000
 ) -> Estimate:
     """A statistic of several methods' scores, as a range or the ratio of two: a parametric bootstrap.
@@ -324,8 +321,8 @@ def redrawn(
     ranges covers 94 to 98 % while the standard errors stay below half the standard deviation of the true scores, since
     both are widened alike. That of a single range would lie too high even there, and cover 58 to 92 %: it has
     `range_of`. Where the errors of one of two groups come near the standard deviation, luck makes most of its range
-    (`range_by_luck`), and the interval of a ratio lies too low if that range is under the line, too high if it is above
-    it: it covers less and less, down to never.
+    (`expected_range_under_null`), and the interval of a ratio lies too low if that range is under the line, too high if
+    it is above it: it covers less and less, down to never.
     """
     random = np.random.default_rng(SEED)
     value = float(statistic(*(np.asarray(centre, float) for centre, _ in groups)))
@@ -336,8 +333,8 @@ def redrawn(
 def percentiles(
     value: float, drawn: ArrayLike, n: int, units: str = "test classes", how: str = PERCENTILES
 ) -> Estimate:
-    """A statistic, with the 95 % interval of its resamples. n: the units that were resampled."""
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    """A statistic, with the 95 % interval of its resamples, if any. n: the units that were resampled."""
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(drawn) else (np.nan, np.nan)
     return Estimate(float(value), float(low), float(high), n, units, how)
 
 
@@ -388,7 +385,7 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
     return list(methods), np.where(np.isfinite(values), values, np.nan)
 
 
-def each_alone(runs: pd.DataFrame) -> pd.DataFrame:
+def reruns_as_repetitions(runs: pd.DataFrame) -> pd.DataFrame:
     """Each rerun as a repetition of its own: the luck is that of seeds, as far as methods were searched once."""
     return runs.assign(repetition=runs.groupby("method").cumcount(), rerun=0)
 
@@ -433,7 +430,7 @@ def noise(values: np.ndarray) -> Noise:
     return Noise(np.maximum(repetition - seed * share, 0), seed, seed_df, repetition, df, share)
 
 
-def borrowed(values: np.ndarray, other: Noise, scale: float) -> Noise:
+def with_search_variance_from(values: np.ndarray, other: Noise, scale: float) -> Noise:
     """The noise of a study with one repetition a method: seed is its own, search that of another study.
 
     scale: the other's standard deviation of search is multiplied by it, with the ratio of the mean scores for instance.

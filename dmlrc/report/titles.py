@@ -48,7 +48,7 @@ RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate sea
 """The experiments that are tables of their own, with another learning rate."""
 
 METHODS_TABLE = "methods table"
-OURS = {
+OUR_EXPERIMENTS = {
     "after2019": "losses after 2019",
     "projections": "untrained linear layers",
     "variance": "variance within classes",
@@ -164,8 +164,8 @@ def experiment(name: str, of: str) -> str:
     """
     if name == METHODS_TABLE:
         return METHODS_TABLE
-    if name in OURS:
-        return OURS[name]
+    if name in OUR_EXPERIMENTS:
+        return OUR_EXPERIMENTS[name]
     if name in RATES:  # ours, under the paper's protocol
         return f"{METHODS_TABLE}, {SWEEPS[name]}"
     sweep = re.sub(r"^order-(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("/"))

@@ -5,7 +5,6 @@ The last two take a minute of one core, and nothing that a reader trains changes
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -98,13 +97,14 @@ def random_trunks(
     classes = classes or [len(numbers)]
     chosen = [test[images.labels[test] == number][:images_per_class] for number in numbers[: max(classes)]]
     indices = np.concatenate(chosen)
-    size = min(64, images.images.shape[-1])
-    rows = []
+    size, rows = min(64, images.images.shape[-1]), []
+    pixels, labels = images.images[indices], images.labels[indices]
     for trunk in trunks:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = models.create_trunk(trunk).eval()
-        features, labels = _features(model, images, indices, size), images.labels[indices]
+            model = models.create_trunk(trunk)
+        features = models.embed(model, pixels, lambda batch: augment.centre_crop(batch, size, size), 256, desc=None)
+        features = torch.nn.functional.normalize(torch.from_numpy(features))
         for count in classes:
             part = np.isin(labels, numbers[:count])
             nmi = metrics.evaluate(features[part], labels[part], names=("nmi",), seed=seed)["nmi"]
@@ -198,17 +198,6 @@ def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Se
 
 def _file(name: str) -> Path:
     return paths.measured() / f"{name}.csv"
-
-
-@torch.no_grad()
-def _features(
-    model: torch.nn.Module, images: ImageSet, indices: np.ndarray, size: int, batch: int = 256
-) -> torch.Tensor:
-    chunks = []
-    for part in np.array_split(indices, math.ceil(len(indices) / batch)):
-        pixels = torch.from_numpy(np.ascontiguousarray(images.images[part]))
-        chunks.append(model(augment.centre_crop(pixels, size, size)))
-    return torch.nn.functional.normalize(torch.cat(chunks))
 
 
 def nmi_of_random(classes: int, images: float) -> float:

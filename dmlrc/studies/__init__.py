@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["exports", "own", "photos", "readiness", "recorded"],
     submod_attrs={
-        "catalogue": ["STUDIES", "changed", "get", "known", "own_studies"],
+        "catalogue": ["STUDIES", "enter_changed", "get", "known", "own_studies"],
         "scoring": ["with_metrics"],  # which loads torch
     },
 )

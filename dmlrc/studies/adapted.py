@@ -56,12 +56,6 @@ RATES_OF = ("first-runs/grocery-frozen", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies around which each paper's rate is chosen on their own validation classes; first the grid, then these."""
-_CHOSEN_RATES: dict[str, dict[str, float]] = {
-    "cub200-2010-frozen": {"roth2020": 1e-4, "fehervari2019": 1e-4, "zhai2019": 1e-3, "oi2021": 3e-3},
-    "cars196crops-frozen": {"roth2020": 1e-3, "fehervari2019": 1e-3, "zhai2019": 1e-2, "oi2021": 3e-2},
-    "grocery-frozen": {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 3e-2, "oi2021": 1e-1},
-}
-_BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
 FIRST_RUNS = ("first-runs/grocery-frozen", "first-runs/cars196crops-frozen")
 """Tables that are run again at another learning rate; around them all rates are those of short runs, class weights and
 proxies begin longer than in the papers' code, and those of Roth et al.'s Softmax hardly move."""
@@ -108,7 +102,7 @@ def _as_first_run(method: Method, paper: str) -> Method:
 
 
 def _experiments(main: Study) -> Iterator[Study]:
-    untrained = replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED)
+    untrained = replace(_adapted(main, musgrave2020.PROTOCOL), **_UNTRAINED)
     yield _study(main, "trunks", untrained, _trunks(main), sweep=True)
     if main.protocol.frozen_trunk:
         random_layers = levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
@@ -121,10 +115,10 @@ def _experiments(main: Study) -> Iterator[Study]:
     if main.name == "cars196crops-frozen":
         yield _zeng(main)
     papers = (
-        (_like(main, roth2020.PROTOCOL), _roth_methods(main)),
-        (_like(main, fehervari2019.PROTOCOL), _fehervari_methods()),
+        (_adapted(main, roth2020.PROTOCOL), _roth_methods(main)),
+        (_adapted(main, fehervari2019.PROTOCOL), _fehervari_methods()),
         (_zhai_protocol(main), zhai2019.METHODS),
-        (_like(main, oi2021.PROTOCOL), oi2021.METHODS),
+        (_adapted(main, oi2021.PROTOCOL), oi2021.METHODS),
     )
     for protocol, methods in papers:
         if main.name in RATES_OF:
@@ -159,23 +153,23 @@ def _dataset(main: Study) -> str:
     return "glyphs-small" if (main.dataset, main.budget.base) == ("glyphs", "quick") else main.dataset
 
 
-def _like(main: Study, paper: Protocol, **own) -> Protocol:
+def _adapted(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
     long = main.protocol.frozen_trunk and main.budget.base == "full" and main.name not in FIRST_RUNS
-    rates = _CHOSEN_RATES.get(main.name, _BETWEEN_THEM if long else {})
+    rates = tuned.RATES.get(main.name, tuned.BETWEEN_THEM if long else {})
     rate = {"lr": rates[paper.paper]} if paper.paper in rates else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
     return replace(paper, name=f"{paper.name}-{kind}", **settings | rate | inputs | own)
 
 
-_FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")
+_SWEPT = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")
 
 
 def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
     """The methods of a sweep; of a small budget three."""
-    return methods if main.budget.base == "full" else tuple(method for method in methods if method.name in _FEW)
+    return methods if main.budget.base == "full" else tuple(method for method in methods if method.name in _SWEPT)
 
 
 def _classes(main: Study) -> int:
@@ -212,7 +206,7 @@ def _roth_methods(main: Study) -> tuple[Method, ...]:
 
 
 def _roth(main: Study) -> Iterator[Study]:
-    protocol, methods = _like(main, roth2020.PROTOCOL), _roth_methods(main)
+    protocol, methods = _adapted(main, roth2020.PROTOCOL), _roth_methods(main)
     six = _few(main, roth2020.sampled(methods))
     if main.protocol.frozen_trunk:
         smaller = {"image_size": 64, "crop_size": 64}
@@ -263,7 +257,7 @@ def _fehervari_methods() -> tuple[Method, ...]:
 
 
 def _fehervari(main: Study) -> Iterator[Study]:
-    protocol = _like(main, fehervari2019.PROTOCOL)
+    protocol = _adapted(main, fehervari2019.PROTOCOL)
     methods = _fehervari_methods()
     yield _study(main, "fehervari2019", protocol, methods)
     few = _few(main, methods[:-1])  # all but the ensemble
@@ -275,7 +269,7 @@ def _fehervari(main: Study) -> Iterator[Study]:
 
 def _zhai_protocol(main: Study) -> Protocol:
     # 2048 dimensions are a linear layer here: the features of our trunks are smaller
-    return _like(main, zhai2019.PROTOCOL, embedding_dim=2048)
+    return _adapted(main, zhai2019.PROTOCOL, embedding_dim=2048)
 
 
 def _zhai(main: Study) -> Iterator[Study]:
@@ -329,7 +323,7 @@ _ORDERS = 10
 
 
 def _oi(main: Study) -> Iterator[Study]:
-    protocol = _like(main, oi2021.PROTOCOL)
+    protocol = _adapted(main, oi2021.PROTOCOL)
     for order in CLASS_ORDERS:  # Table 1
         name = "oi2021" if order == "default" else f"oi2021/{order}"
         yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
@@ -358,7 +352,7 @@ def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Stud
     """Study that chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
     judged = tuple(method for method in methods if method.name in _RATE_METHODS[protocol.paper])
     rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
-    return _watched(main, protocol, levels("rate", rates, judged, "lr"))
+    return _grid_study(main, protocol, levels("rate", rates, judged, "lr"))
 
 
 def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
@@ -371,10 +365,10 @@ def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> 
         methods += tuple(replace(method, changes={"embedding_dim": 512}) for method in others)
     judged = tuple(method for method in methods if method.name in _GRID_METHODS[protocol.paper])
     last = {} if protocol.validates else {"eval_every": protocol.max_epochs}
-    return _watched(main, replace(protocol, **last), levels("rate", _GRID_RATES[protocol.optimizer], judged, "lr"))
+    return _grid_study(main, replace(protocol, **last), levels("rate", _GRID_RATES[protocol.optimizer], judged, "lr"))
 
 
-def _watched(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
+def _grid_study(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
     """Try every row once, on four validation folds."""
     watched = replace(
         protocol,

@@ -11,12 +11,12 @@ from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth202
 from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
 from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
-_EIGHT = (
+_COSTLY = (
     *("contrastive", "triplet", "ntxent", "margin"),
     *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
 )
 """The methods of the studies that cost most, and of the grids of learning rates."""
-_EIGHT_METHODS = tuple(method for method in musgrave2020.METHODS if method.name in _EIGHT)
+_EIGHT_METHODS = tuple(method for method in musgrave2020.METHODS if method.name in _COSTLY)
 
 
 def _musgrave(dataset: str) -> Study:
@@ -75,7 +75,7 @@ _REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of
 _FROZEN = tuple(
     replace(_methods_table(name, dataset, protocol, _REPEATED, f"{hours} hours, 2 cores"), repetitions=3)
     for name, dataset, protocol, hours in (
-        ("cub200-2010-frozen", "cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6), "7"),
+        ("cub200-2010-frozen", "cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.ON_LITE0, lr=3e-6), "7"),
         ("cars196crops-frozen", "cars196crops", musgrave2020.FROZEN, "5 to 10"),
         ("grocery-frozen", "grocery", replace(musgrave2020.FROZEN, lr=3e-5), "3"),
     )
@@ -85,7 +85,7 @@ _FROZEN = tuple(
 _GROCERY_QUICK = _methods_table(
     "grocery-quick",
     "grocery-lite0",
-    replace(musgrave2020.FROZEN, **musgrave2020.LITE0, **musgrave2020.SHORT),
+    replace(musgrave2020.FROZEN, **musgrave2020.ON_LITE0, **musgrave2020.QUICK_OVERRIDES),
     Budget("quick", trials=10, reruns=3, max_epochs=4, iterations_per_epoch=25),
     "2 minutes, 2 cores",
 )
@@ -123,20 +123,8 @@ Methods tables, but of one question, which has its own chapter. Their rates are 
 DEPTHS = tuple(study.name for study in _DEPTHS)
 """The studies of depths of training."""
 
-_DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
-    ("cars196crops", "embedder", 10): 3e-5,
-    ("cars196crops", "last-block", 10): 3e-5,
-    ("cars196crops", "half", 10): 1e-5,
-    ("cars196crops", "whole", 10): 3e-5,
-    ("cars196crops", "embedder", 20): 3e-5,
-    ("cars196crops", "whole", 20): 3e-6,
-    ("cub200_2010", "embedder", 20): 3e-5,
-    ("cub200_2010", "whole", 20): 1e-5,
-}
-"""The rate of a data set and a depth, by epochs of 100 steps."""
 
-
-def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
+def _mobilenet(dataset: str, depth: str, epochs: int, lr: float) -> Study:
     """MobileNetV2 trained to one of four depths, on the same images: settings and rates are fixed, no search is run.
 
     Whole networks of 2,000 steps are for a GPU, and in TF32: on an H100 a step takes 2.9 ms instead of 8.4.
@@ -144,7 +132,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     protocol = replace(
         musgrave2020.MOBILENETV2,
         name=f"musgrave2020-mobilenetv2-{depth}",
-        lr=_DEPTH_RATES[dataset, depth, epochs],
+        lr=lr,
         max_epochs=epochs,
         eval_every=epochs // 5,
         precision="tf32" if (depth, epochs) == ("whole", 20) else "float32",
@@ -165,7 +153,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     )
 
 
-_MOBILENETS = tuple(_mobilenet(*which) for which in _DEPTH_RATES)
+_MOBILENETS = tuple(_mobilenet(**which) for which in tuned.DEPTH_RATES)
 MOBILENETS = tuple(study.name for study in _MOBILENETS)
 """The studies of depths of training on one trunk, whose settings were found elsewhere."""
 
@@ -244,7 +232,7 @@ def _searched_rates(study: Study) -> Study:
 
 
 def _with_rate(study: Study, rate: Float) -> Iterator[Method]:
-    return (replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _EIGHT))
+    return (replace(method, space={**method.space, LEARNING_RATE: rate}) for method in map(study.method, _COSTLY))
 
 
 def _log_scales(study: Study) -> Study:
@@ -262,7 +250,7 @@ def _log_scales(study: Study) -> Study:
 def _tenfold_rate(study: Study) -> Study:
     """The methods of the grid at ten times the study's rate, once: the second hypothesis of the preregistration."""
     protocol = replace(study.protocol, lr=10 * study.protocol.lr)
-    methods = map(study.method, _EIGHT)
+    methods = map(study.method, _COSTLY)
     return study.around("rate-tenfold", methods, protocol=protocol, repetitions=1, expected="2 hours, 2 cores")
 
 
@@ -307,7 +295,7 @@ def _embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
     settings = tuned.grid_settings(study.dataset)
-    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _EIGHT)
+    return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _COSTLY)
 
 
 def _grid(study: Study, experiment: str, sweep: Iterable[Level]) -> Study:
@@ -362,9 +350,9 @@ STUDIES = {
 _TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
-def own_studies(more: str = "") -> dict[str, Study]:
-    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
-    return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN, more)
+def own_studies() -> dict[str, Study]:
+    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`."""
+    return own.read_studies(paths.home() / "studies.toml", _TABLES, _TAKEN)
 
 
 def check_new_name(name: str) -> None:
@@ -386,6 +374,20 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
     if mine.get(name, study) != study:
         raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")
     return study, "" if name in mine else own.entry(name, {**base, **settings})
+
+
+def enter_changed(like: str, settings: Iterable[str], name: str) -> Study:
+    """The study that is as another one but for these settings, "lr=1e-4"; it stands in studies.toml from now on.
+
+    Raises UsageError as `changed` does, and where the data has room for none of its methods.
+    """
+    from dmlrc import preflight  # which loads torch
+
+    chosen, entry = changed(like, own.settings(settings), name)
+    if entry:
+        preflight.fitting(chosen, chosen.methods)  # before anything is written
+        own.enter(entry)
+    return chosen
 
 
 def known() -> dict[str, Study]:

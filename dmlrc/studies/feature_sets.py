@@ -15,7 +15,7 @@ from dmlrc.inputs import device, frozen_features
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import TrunkInput
 
-MADE = {"grocery-lite0": ("grocery", replace(musgrave2020.FROZEN, **musgrave2020.LITE0).trunk_input)}
+FEATURE_SETS = {"grocery-lite0": ("grocery", replace(musgrave2020.FROZEN, **musgrave2020.ON_LITE0).trunk_input)}
 """The data set of photographs, and the trunk with its input."""
 
 
@@ -28,7 +28,7 @@ def make(name: str, images: ImageSet, given: TrunkInput) -> features.FeatureSet:
 
 if __name__ == "__main__":
     [_, name] = sys.argv
-    if name not in MADE:
-        raise SystemExit(str(unknown("data set of features", name, MADE)))
-    photographs, given = MADE[name]
+    if name not in FEATURE_SETS:
+        raise SystemExit(str(unknown("data set of features", name, FEATURE_SETS)))
+    photographs, given = FEATURE_SETS[name]
     features.write_features(make(name, data.load(photographs), given), features.feature_folder(name))

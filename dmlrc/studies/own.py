@@ -59,28 +59,28 @@ _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # o
 _PLATEAU = 2000
 
 
-def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str], more: str = "") -> dict[str, Study]:
-    """The studies of a file, by name; none where there is no such file. more: text to be added to it.
+def read_studies(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+    """The studies of a file, by name; none where there is no such file.
 
     tables: the methods tables that a study may be like. taken: what its name may not be, nor begin with, nor be the
     beginning of, since the experiments around a study are named after it.
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
-    entries = study_entries(file, more)
+    entries = study_entries(file)
     try:
         return {name: as_study(name, own, tables, taken | entries.keys() - {name}) for name, own in entries.items()}
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
 
-def study_entries(file: Path, more: str = "") -> dict[str, Any]:
-    """Read a file as it is, and this text after it; nothing where there is no such file.
+def study_entries(file: Path) -> dict[str, Any]:
+    """Read a file as it is; nothing where there is no such file.
 
     Raises UsageError for what is no TOML.
     """
     try:
-        return tomllib.loads(_text(file) + more)
+        return tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 

@@ -85,8 +85,7 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
             catalogue.check_new_name(name)
         except UsageError as error:
             raise UsageError(f"{error}, with --name") from None
-        entry = own.entry(name, _keys(photos, numbers))
-        return catalogue.own_studies(more=entry)[name], entry
+        return catalogue.changed("grocery-quick", _settings(photos, numbers), name)
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:
         raise UsageError(f"study {name!r} in studies.toml is of other images: give this one another name with --name")
     present = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
@@ -98,11 +97,10 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
     return there, ""
 
 
-def _keys(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
-    """Keys of their study in studies.toml."""
-    keys = {"like": "grocery-quick", "dataset": f"folder:{photos.path}", "class_order": "random", **_trunk()}
-    keys |= {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
-    return keys | dict(numbers)
+def _settings(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
+    """Settings of their study, where they are not those of grocery-quick."""
+    folds = {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
+    return {"dataset": f"folder:{photos.path}", "class_order": "random", **_trunk(), **folds, **numbers}
 
 
 def _trunk() -> dict[str, str]:

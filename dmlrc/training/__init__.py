@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics
-from dmlrc.building import build_loss, checked_value, failure, normalized
+from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.splits import Splits, meta_labels
-from dmlrc.errors import DivergedError, DmlrcError, UsageError, unknown
+from dmlrc.errors import DivergedError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
@@ -209,13 +209,8 @@ class Learner:
     def value(self, embeddings: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: (B, D), (B,) -> scalar. Raises UsageError where a loss of one's own fails."""
         method = self.task.method
-        try:
-            with self.watched():
-                value = checked_value(method.name, self.loss(embeddings, targets))
-        except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
-            if isinstance(error, DmlrcError) or isinstance(method.loss, str):
-                raise
-            raise failure(method, "{} embeddings of {} numbers".format(*embeddings.shape), error) from error
+        with failing(method, "{} embeddings of {} numbers".format(*embeddings.shape)), self.watched():
+            value = checked_value(method.name, self.loss(embeddings, targets))
         self.losses.append(value.detach())
         return value
 

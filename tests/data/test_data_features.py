@@ -53,7 +53,7 @@ def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_i
     assert "Klasson" in readme
     assert "python -m dmlrc.studies.feature_sets grocery-lite0" in readme
     assert sum(file.stat().st_size for file in folder.iterdir()) < 8e6
-    _, given = feature_sets.MADE["grocery-lite0"]
+    _, given = feature_sets.FEATURE_SETS["grocery-lite0"]
     assert grocery.made_by == given._asdict()
 
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, metrics, models, records, run, studies
+from dmlrc import cli, data, metrics, models, records, run, studies
 from dmlrc.data.splits import halves
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import load_images
@@ -96,6 +96,22 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
         (tmp_path / "few" / name).unlink()
     saved.embed_folder(path, tmp_path / "few", tmp_path / "without-an-ending")
     assert len(np.load(tmp_path / "without-an-ending")["paths"]) == 1
+
+
+def test_a_model_of_a_feature_set_takes_the_photographs_that_it_was_made_of(home):
+    """Its form is that of the photographs, and not of the features, on which the models trained."""
+    frozen = FROZEN.replace('dataset = "folder:{folder}"', "embedding_dim = 4").replace("[mine]", "[lite0]")
+    (home / "studies.toml").write_text(frozen)
+    chosen = studies.get("lite0")
+    run.run(chosen, [chosen.method("contrastive")], save_models=True)
+    [path] = (home / "runs").rglob("*.safetensors")
+    model = models.load(path)
+    assert (model.form.channels, model.form.size, model.form.size) == data.extent("grocery")[2]
+    photograph = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8))
+    photograph.save(home / "a.png")
+    embeddings = model.embed([photograph, home / "a.png"])
+    assert embeddings.shape == (2, 2 * 4)
+    assert np.array_equal(*embeddings)
 
 
 def test_what_is_no_model_is_said_in_a_sentence(tmp_path):

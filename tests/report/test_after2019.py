@@ -56,7 +56,7 @@ def scores(level):
 
 def test_every_loss_is_described_and_drawn_in_its_own_way():
     table = page.later_methods()
-    assert list(table.index) == NAMES == list(page.WHAT)
+    assert list(table.index) == NAMES == list(page.DESCRIPTIONS)
     for name in NAMES:
         look = style.method_style(name)
         assert look.marker == "D"

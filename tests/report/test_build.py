@@ -129,6 +129,10 @@ def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(ho
     for given in ({"train": False}, {"train": True, "workers": 2}):
         found = books.executed(page.notebook, smoke.name, given)
     assert trained == [(smoke.name, 2)]
+    settings = {"settings": "embedding_dim=32 lr=1e-4", "name": "small", "train": True}
+    with pytest.raises(AssertionError, match=r"study .small. has no records"):  # which `run` above makes none of
+        books.executed(page.notebook, smoke.name, settings)
+    assert (studies.get("small").protocol.embedding_dim, trained[-1]) == (32, ("small", 1))
     shown = str([cell.get("outputs") for cell in found.cells])
     for name in ("results-glyphs-smoke", "yours-results", "yours-trials", "yours-best-glyphs-smoke"):
         assert f":name: {name}" in shown, name

@@ -72,7 +72,7 @@ def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(turned):
     alone, block, everything = turned
     assert measures.surely_turned(alone, alone) == []
     found = measures.surely_turned(block, everything)
-    assert 2 < len(found) <= statistics.turned(block.scores, everything.scores)[0]
+    assert 2 < len(found) <= statistics.discordant_pairs(block.scores, everything.scores)[0]
     for a, b in found:
         assert (block.scores[a] - block.scores[b]) * (everything.scores[a] - everything.scores[b]) < 0
     holm = block.compared.pairs.set_index(["a", "b"])["holm"]
@@ -99,7 +99,7 @@ def test_searches_that_end_earlier_scatter_more(recorded, turned, monkeypatch):
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(turned):
     lucky = measures.lucky_turns(turned[0], turned[1])
     assert (lucky.n, lucky.low) == (28, 0)
-    assert lucky.value < statistics.turned(turned[1].scores, turned[2].scores)[0]
+    assert lucky.value < statistics.discordant_pairs(turned[1].scores, turned[2].scores)[0]
 
 
 def without_margin(recorded, name):
@@ -138,7 +138,7 @@ def test_a_step_says_how_the_order_and_the_range_change(depths, turned):
     farther = measures.step(*depths[::-1])
     assert measures.APART[farther.verdict] == "farther apart"
     cells = measures.step_cells({("birds", "block"): closer, ("birds", "again"): around})
-    swapped, pairs = statistics.turned(turned[0].scores, turned[2].scores)
+    swapped, pairs = statistics.discordant_pairs(turned[0].scores, turned[2].scores)
     assert cells["pairs that swap"].tolist() == ["0 of 28", f"{swapped} of {pairs}"]
     assert cells["the same without one loss"].iloc[0] == "8 of 8"
     assert cells["ratio"].iloc[0].startswith(f"{closer.ratio.value:.2f} [")

@@ -41,7 +41,7 @@ ALWAYS: dict[str, str] = {
     "in MAP@R it gains none on cars and groceries": "all editions leave the untrained network as it is",
     "positive and negative pairs (JSD) rises and falls with MAP@R": "all editions leave curves as they are",
     "the more two searches of a loss differ in their test scores": "the made-up editions scale the noise of all losses "
-    "alike; test_decides.py has it by loops",
+    "alike; test_variance.py has it by loops",
     **dict.fromkeys(
         ("the search moves a score more than the seed does", "on cars little more"),
         "the made-up editions scale both kinds of noise alike",

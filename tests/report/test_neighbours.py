@@ -33,12 +33,13 @@ def test_neighbours_and_their_scores_against_the_library_and_by_hand():
     labels = np.repeat(np.arange(6), 5)
     neighbours = measures.nearest_by_cosine(points.numpy())
     assert all(query not in row for query, row in enumerate(neighbours))
-    scores = measures.average_precision(neighbours, labels)
+    scores = measures.map_at_r_of_queries(points.numpy(), labels)
     expected = metrics.evaluate(points, torch.from_numpy(labels), ("map_at_r",))["map_at_r"]
     assert scores.mean() == pytest.approx(expected, abs=1e-6)
-    order = np.array([[1, 2, 3, 4]])  # of image 0, whose class has images 2 and 4: right in second and fourth place
-    labels = np.array([0, 1, 0, 2, 0])
-    assert measures.average_precision(order, labels)[0] == pytest.approx((1 / 2) / 2)  # the fourth is behind R = 2
+    right = labels[neighbours[:, :4]] == labels[:, None]  # R = 4
+    assert np.allclose(scores, (right * right.cumsum(1) / np.arange(1, 5)).sum(1) / 4)
+    places, labels = np.arange(5.0)[:, None], np.array([0, 1, 0, 2, 0])  # of image 0 the second and fourth are right
+    assert measures.map_at_r_of_queries(places, labels)[0] == pytest.approx((1 / 2) / 2)  # which is behind R = 2
 
 
 def test_galleries_are_of_test_classes_and_fit_their_sheets(photographs):

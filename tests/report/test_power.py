@@ -111,7 +111,9 @@ def test_the_least_ratio_is_told_in_about_four_of_five_studies(end):
             (random.normal(1 + width * places, error), np.full(10, error))
             for width, error in ((true * spread, over), (spread, under))
         ]
-        found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1), 1000)
+        found = statistics.parametric_bootstrap(
+            groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1), 1000
+        )
         told.append(found.low > 1 if end else found.high < 1)
     assert np.mean(told) == pytest.approx(0.8, abs=0.12)
 

@@ -10,7 +10,7 @@ from factories import fake_records
 
 from dmlrc import records, studies
 from dmlrc.report import rates as page
-from dmlrc.report.decides import figures
+from dmlrc.report.variance import figures
 
 STUDY = studies.STUDIES["cars196crops-frozen/rates"]
 METHODS = ("contrastive", "triplet", "soft_triple")

@@ -81,7 +81,9 @@ class TestSimulation:
         values, means = made(ratio, repetitions=1)
         known = statistics.noise(other)
         found = [
-            inside(means[i], *statistics.of_methods(values[i], statistics.borrowed(values[i], one, 1.0)))
+            inside(
+                means[i], *statistics.of_methods(values[i], statistics.with_search_variance_from(values[i], one, 1.0))
+            )
             for i in range(300)
             for one in [statistics.Noise(*(each[i] for each in list(vars(known).values())[:-1]))]
         ]
@@ -329,7 +331,7 @@ def test_the_quantile_for_all_others_is_the_lower_of_two():
 
 
 def test_redrawn_mean_has_the_normal_interval():
-    found = statistics.redrawn([([5.0], [0.5])], lambda scores: scores[..., 0])
+    found = statistics.parametric_bootstrap([([5.0], [0.5])], lambda scores: scores[..., 0])
     assert found.value == 5
     assert (found.low, found.high) == pytest.approx((5 - 1.96 * 0.5, 5 + 1.96 * 0.5), abs=0.03)
 
@@ -339,7 +341,9 @@ def test_redrawn_ratios_of_ranges_cover(error):
     random, truth, hits = np.random.default_rng(0), np.linspace(0, 3, 8), []
     for _ in range(1000):
         groups = [(random.normal(scale * truth, error), np.full(8, error)) for scale in (0.5, 1.0)]
-        found = statistics.redrawn(groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000)
+        found = statistics.parametric_bootstrap(
+            groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000
+        )
         hits.append(found.low <= 0.5 <= found.high)
     assert 0.92 <= np.mean(hits) <= 0.98
 
@@ -351,23 +355,27 @@ def test_redrawn_ratios_do_not_cover_where_luck_makes_one_range(scales, low):
     ratio = scales[0] / scales[1]
     for _ in range(200):
         groups = [(random.normal(scale * truth, 0.2), np.full(8, 0.2)) for scale in scales]
-        found = statistics.redrawn(groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000)
+        found = statistics.parametric_bootstrap(
+            groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000
+        )
         misses.append(found.high < ratio if low else found.low > ratio)
     assert np.mean(misses) > 0.5
-    assert statistics.range_by_luck(np.full(8, 0.2)) > 5 * np.ptp(truth)  # which the page shows beside it
+    assert statistics.expected_range_under_null(np.full(8, 0.2)) > 5 * np.ptp(truth)  # which the page shows beside it
 
 
 def test_the_range_of_luck_is_that_of_normal_draws():
-    assert statistics.range_by_luck(np.full(8, 0.5)) == pytest.approx(2.847 * 0.5, rel=0.01)  # tabulated for 8
-    assert statistics.range_by_luck([0.0, 0.0]) == 0
+    assert statistics.expected_range_under_null(np.full(8, 0.5)) == pytest.approx(
+        2.847 * 0.5, rel=0.01
+    )  # tabulated for 8
+    assert statistics.expected_range_under_null([0.0, 0.0]) == 0
 
 
 def test_luck_turns_pairs_that_lie_close():
-    apart = statistics.turned_by_luck([0.0, 1.0, 2.0], np.full(3, 0.01), np.full(3, 0.01))
+    apart = statistics.expected_discordant_pairs([0.0, 1.0, 2.0], np.full(3, 0.01), np.full(3, 0.01))
     assert (apart.value, apart.n) == (0, 3)
-    equal = statistics.turned_by_luck(np.zeros(8), np.full(8, 0.3), np.full(8, 0.1))
+    equal = statistics.expected_discordant_pairs(np.zeros(8), np.full(8, 0.3), np.full(8, 0.1))
     assert equal.value == pytest.approx(14, abs=0.5)  # half of 28
-    two = statistics.turned_by_luck([0.0, 2.0], np.ones(2), np.ones(2))
+    two = statistics.expected_discordant_pairs([0.0, 2.0], np.ones(2), np.ones(2))
     wrong = stats.norm.cdf(-1)  # one measurement has them in the wrong order; the true ones lie sqrt(2) apart
     assert two.value == pytest.approx(2 * wrong * (1 - wrong), abs=0.03)
 
@@ -378,8 +386,8 @@ def test_luck_is_not_understated_by_the_noise_of_the_scores_themselves(error):
     for _ in range(300):
         true = random.normal(0, 1, 8)
         first, second = (true + random.normal(0, errors) for _ in range(2))
-        counted.append(statistics.turned(first, second)[0])
-        said.append(statistics.turned_by_luck(first, errors, errors, draws=200).value)
+        counted.append(statistics.discordant_pairs(first, second)[0])
+        said.append(statistics.expected_discordant_pairs(first, errors, errors, draws=200).value)
     assert 1 <= np.mean(said) / np.mean(counted) < 1.15  # a tenth too many; without shrinking 0.86 at 0.8
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dmlrc import cli, plan, records, studies
 from dmlrc.errors import UsageError
 from dmlrc.report import missing
-from dmlrc.studies import adapted, experiments, own
+from dmlrc.studies import adapted, experiments, own, tuned
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = """
@@ -170,8 +170,8 @@ def test_experiments_around_an_own_table_have_rates_between_those_that_the_grids
         around = experiments.experiments_around(main)
         papers = ("roth2020", "fehervari2019", "zhai2019", "oi2021")
         assert tuple(around[paper].protocol.lr for paper in papers) == rates
-    for paper, rate in adapted._BETWEEN_THEM.items():
-        chosen = [rates[paper] for rates in adapted._CHOSEN_RATES.values()]
+    for paper, rate in tuned.BETWEEN_THEM.items():
+        chosen = [rates[paper] for rates in tuned.RATES.values()]
         assert min(chosen) <= rate <= max(chosen)
 
 

@@ -25,7 +25,7 @@ ONE_FUNCTION = ("proxy_nca", "normalized_softmax", "proxy_nca_pp")
 """Rows that are one function of embeddings and class vectors; see `identities`."""
 SAME = 1e-9
 """Gradients that lie this near, relatively, in float64, are those of one function."""
-WHAT = {
+DESCRIPTIONS = {
     "proxy_anchor": "every class vector against all images of the batch, by soft maxima; a sibling of MS with one "
     "learned anchor a class",
     "circle": "softplus over positives and negatives, each pair weighted by its distance from its optimum",
@@ -61,10 +61,10 @@ def with_later_losses(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords
 
 def later_methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
-    rows = {
-        name: (loss.year, loss.kind, tables.batch(loss, ""), WHAT[name], ", ".join(map(labels.parameter, loss.space)))
-        for name, loss in METHODS.items()
-    }
+    rows = {}
+    for name, loss in METHODS.items():
+        searched = ", ".join(map(labels.parameter, loss.space))
+        rows[name] = loss.year, loss.kind, tables.batch(loss, ""), DESCRIPTIONS[name], searched
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
 
 

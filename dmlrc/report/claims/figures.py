@@ -74,8 +74,7 @@ def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]
     axis.set_xticks(list(ticks), ticks.values())
     axis.set_xlabel("half intervals inside the region of the claim (shaded)")
     axis.grid(False)
-    for side in ("left", "right", "top"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["left", "right", "top"]].set_visible(False)
     for name, look in looks.items():
         axis.plot([], [], look.marker, color=look.colour, markersize=5, label=titles.title(name))
     figure.legend(loc="outside upper center", ncols=2, fontsize=8)

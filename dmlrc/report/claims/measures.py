@@ -151,7 +151,7 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
     searched again, each rerun counts alone.
     """
     again, table = repeated(table), table.set_axis(range(table.shape[1]), axis=1)
-    runs = long(table) if again else statistics.each_alone(long(table))
+    runs = long(table) if again else statistics.reruns_as_repetitions(long(table))
     rows, values = statistics.as_array(runs)
     known = statistics.noise(values)
     both = pd.DataFrame(dict(enumerate(statistics.of_methods(values, known))), rows)

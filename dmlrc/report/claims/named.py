@@ -329,8 +329,8 @@ def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second
 def from_other_orders(default: StudyRecords, *orders: StudyRecords, row: str, metric: str) -> Estimate:
     """A test score with the default class order minus that with a random one; a random order is a unit.
 
-    The interval is that of a further random order, see `statistics.from_another`: an order is lower than a random one
-    where most are higher, not where their mean is.
+    The interval is that of a further random order, see `statistics.prediction_difference`: an order is lower than a
+    random one where most are higher, not where their mean is.
     """
     drawn = [measures.column(records, row, metric).mean() for records in orders]
-    return replace(statistics.from_another(measures.column(default, row, metric), drawn), units="random class orders")
+    return statistics.prediction_difference(measures.column(default, row, metric), drawn, "random class orders")

@@ -19,7 +19,7 @@ from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
 from dmlrc.report.significance.measures import ALPHA, BORROWED, MARGIN, SEEDS, Comparison
 
-FEW = 10
+MIN_TRIALS = 10
 """Trials below which a search ranks nothing."""
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -135,7 +135,7 @@ def _searched_again(name: str) -> bool:
     files = [folder / "meta.json" for folder in (paths.runs() / name, paths.committed(name))]
     metas = [records.read_raw_meta(file) for file in files if file.exists()]
     return any(
-        meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE and meta["budget"]["trials"] >= FEW
+        meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE and meta["budget"]["trials"] >= MIN_TRIALS
         for meta in metas
     )
 
@@ -189,7 +189,8 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
         f"{best}; {tested}"
-        + (f"; a search of {labels.plural(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
+        + f"; a search of {labels.plural(few, 'trial')}, fewer than {MIN_TRIALS}, ranks nothing" * (few < MIN_TRIALS)
+        + "."
     )
 
 

@@ -14,14 +14,14 @@ from scipy import stats
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, repetitions, statistics, tables
-from dmlrc.report.decides import searches
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
 from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.report.tables import CLASSICS
+from dmlrc.report.variance import searches
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
-LITTLE = 0.05
+MAX_GAIN = 0.05
 """What newer losses may gain in P@1 by H3, as a fraction of that of a loss of 2006."""
 KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "inconclusive", "not tested"
 
@@ -240,9 +240,10 @@ def rate_makes_ranking(study: str) -> Judged:
 
 
 def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Bounds) -> Judged:
-    """A ratio of two ranges of scores, of the methods that both have, with the interval of `statistics.redrawn`.
+    """A ratio of two ranges of scores, of the methods that both have.
 
-    The variance of a score is pooled over all methods of its study. A method that one of the two lacks is named.
+    With the interval of `statistics.parametric_bootstrap`; the variance of a score is pooled over all methods of its
+    study. A method that one of the two lacks is named.
     """
     missing = over.missing + under.missing
     here = over.records is not None and under.records is not None
@@ -251,7 +252,7 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
     what += lacking((over, under), both[0].methods)
     groups = [(compared.summary["mean"].to_numpy(), compared.summary["error"].to_numpy()) for compared in both]
-    ratio = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
+    ratio = statistics.parametric_bootstrap(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, ratio, region)
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)
 
@@ -279,7 +280,7 @@ def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
     return {
         name: (
             np.stack([summary["mean"].to_numpy() for summary in both], axis=1),
-            tuple(statistics.range_by_luck(summary["error"]) for summary in both),
+            tuple(statistics.expected_range_under_null(summary["error"]) for summary in both),
         )
         for name, both in summaries.items()
     }
@@ -299,7 +300,7 @@ def newer_gain_little(study: str) -> Judged:
         newer = [name for name in compared.methods if name not in CLASSICS]
         for base in CLASSICS:
             what = f"newer methods over {base}{lacking((ours,), compared.methods)}"
-            findings.append(Finding.by_interval(what, gain(compared, newer, base), Bounds(high=LITTLE)))
+            findings.append(Finding.by_interval(what, gain(compared, newer, base), Bounds(high=MAX_GAIN)))
     return _judge("H3", ours, findings)
 
 
@@ -342,8 +343,8 @@ def tuning_levels(study: str) -> Judged:
         pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean()))
         after_one = (random.mean().to_numpy(), random.sem().to_numpy())
         after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
-        deviation = partial(np.std, axis=-1, ddof=1)
-        ratio = statistics.redrawn([after_one, after_all], lambda one, other: deviation(one) / deviation(other))
+        sd = partial(np.std, axis=-1, ddof=1)
+        ratio = statistics.parametric_bootstrap([after_one, after_all], lambda one, other: sd(one) / sd(other))
         what = "SD over methods after 1 trial / after the search" + lacking((ours,), best.index)
         findings.append(Finding.by_interval(what, ratio, Bounds(low=2)))
     return _judge("H6", ours, findings)

@@ -153,7 +153,7 @@ def newer_gain_little_in_networks(data: str) -> Whole:
         return Whole("H10", data, (), measures.NOT_TESTED, on=on)
     what = f"newer methods over contrastive{measures.lacking((everything,), decides.methods)}"
     findings = tuple(
-        Finding.by_interval(f"{what} ({luck})", measures.gain(compared, newer, BASE), Bounds(high=measures.LITTLE))
+        Finding.by_interval(f"{what} ({luck})", measures.gain(compared, newer, BASE), Bounds(high=measures.MAX_GAIN))
         for luck, compared in read.items()
     )
     error = findings[0].estimate.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
@@ -164,7 +164,7 @@ def newer_gain_little_in_networks(data: str) -> Whole:
         for base in CLASSICS
         if base in compared.methods and (base, metric) != (BASE, "P@1")
     }
-    limits = (measures.LITTLE - least, measures.LITTLE + least)
+    limits = (measures.MAX_GAIN - least, measures.MAX_GAIN + least)
     return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, limits=limits, **_size(decides))
 
 
@@ -236,8 +236,8 @@ def explored() -> list[Whole]:
 def ratio(
     groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = range_over_mean
 ) -> Estimate:
-    """The ratio of two ranges, with the interval of `statistics.redrawn`. groups: scores, standard errors."""
-    return statistics.redrawn(groups, lambda one, other: of(one) / of(other), draws)
+    """The ratio of two ranges by `statistics.parametric_bootstrap`. groups: scores, standard errors."""
+    return statistics.parametric_bootstrap(groups, lambda one, other: of(one) / of(other), draws)
 
 
 def relative_error(compared: Comparison) -> float:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from dmlrc import inputs, metrics, paths, studies, training
 from dmlrc.building import normalized
+from dmlrc.metrics import retrieval
 from dmlrc.records import provenance
 from dmlrc.report.labels import method_label
 from dmlrc.report.neighbours.gallery import Gallery
@@ -122,8 +123,8 @@ def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: to
 
 def _seen(name: str, embeddings: np.ndarray, gallery: Gallery, test_map_at_r: float) -> Space:
     label = "Untrained" if name == UNTRAINED else method_label(name)
-    neighbours = nearest_by_cosine(embeddings)
-    return Space(label, embeddings, neighbours, average_precision(neighbours, gallery.labels), test_map_at_r)
+    scores = map_at_r_of_queries(embeddings, gallery.labels)
+    return Space(label, embeddings, nearest_by_cosine(embeddings), scores, test_map_at_r)
 
 
 def _random(prepared: inputs.PreparedData) -> torch.nn.Module:
@@ -140,16 +141,11 @@ def nearest_by_cosine(embeddings: np.ndarray) -> np.ndarray:
     return np.argsort(-similarities, axis=1, kind="stable")[:, :-1]
 
 
-def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,): of each query the sum of P(i) over the right ones among its R nearest, over R.
-
-    Its mean is MAP@R (Musgrave et al., section 3.3).
-    """
-    right = labels[neighbours] == labels[:, None]  # (n, n - 1)
-    others = right.sum(axis=1, keepdims=True)  # R
-    ranks = np.arange(1, right.shape[1] + 1)
-    precision = np.cumsum(right, axis=1) / ranks
-    return (precision * right * (ranks <= others)).sum(axis=1) / others[:, 0]
+def map_at_r_of_queries(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """MAP@R of each query, all of which have a positive: (n, D), (n,) -> (n,)."""
+    points = retrieval.as_embeddings(embeddings)
+    scores, _ = retrieval.query_scores(retrieval.euclidean_rankings, points, labels, ["map_at_r"])
+    return scores["map_at_r"].numpy()
 
 
 def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:
@@ -161,7 +157,7 @@ def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> flo
     for _ in range(draws):
         projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))
         projected /= np.linalg.norm(projected, axis=1, keepdims=True)
-        scores.append(average_precision(nearest_by_cosine(projected), gallery.labels).mean())
+        scores.append(map_at_r_of_queries(projected, gallery.labels).mean())
     return float(np.mean(scores))
 
 

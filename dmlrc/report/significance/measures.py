@@ -92,9 +92,9 @@ def compare(
     if lent and len(runs):
         name = max(lent, key=lambda lender: relative_search(lent[lender]))
         other, scale = lent[name], runs["value"].mean() / lent[name]["value"].mean()
-        known = statistics.borrowed(_array(runs), statistics.noise(_array(other)), scale)
+        known = statistics.with_search_variance_from(_array(runs), statistics.noise(_array(other)), scale)
         return Comparison(records.name, runs, known, BORROWED, name)
-    alone = statistics.each_alone(runs)
+    alone = statistics.reruns_as_repetitions(runs)
     return Comparison(records.name, alone, statistics.noise(_array(alone)), SEEDS)
 
 

@@ -19,9 +19,9 @@ from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
-from dmlrc.report.decides import figures, levers, measures, page, searches
 from dmlrc.report.results_table import GAP, LIFT
 from dmlrc.report.statistics import Estimate
+from dmlrc.report.variance import figures, levers, measures, page, searches
 
 METHODS = ("contrastive", "triplet", "margin", "arcface")
 

@@ -12,7 +12,7 @@ import pytest
 from factories import fake_records
 
 from dmlrc.report import editions, published, style, tables
-from dmlrc.report.first import figures, page, picture
+from dmlrc.report.front_page import figures, page, picture
 from dmlrc.report.hypotheses.measures import gain
 from dmlrc.report.significance import measures as significance
 
@@ -41,8 +41,8 @@ def test_leads_are_those_of_the_tables(leads):
         measured = tables.improvement(on[name], "contrastive")["concatenated"]
         assert value[page.CHECK, name] == pytest.approx(100 * measured)
     ours = tables.improvement(tables.accuracy(fake_records(study="one", trials=3, reruns=3)), "contrastive")
-    assert value[page.OURS, "one"] == pytest.approx(100 * ours["concatenated"])
-    mine = leads[leads["by"] == page.OURS].iloc[0]
+    assert value[page.MEASURED, "one"] == pytest.approx(100 * ours["concatenated"])
+    mine = leads[leads["by"] == page.MEASURED].iloc[0]
     assert mine["low"] < mine["value"] < mine["high"]
 
 

@@ -1,6 +1,6 @@
 """The first page's picture as a file, for pages that are not of the book.
 
-python -m dmlrc.report.first.picture book/_static/claimed-and-measured.svg
+python -m dmlrc.report.front_page.picture book/_static/claimed-and-measured.svg
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from dmlrc.report import editions, svg
-from dmlrc.report.first import figures, page
+from dmlrc.report.front_page import figures, page
 
 NAME = "claimed-and-measured"
 

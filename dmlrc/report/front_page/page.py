@@ -10,14 +10,14 @@ import pandas as pd
 from dmlrc.records import StudyRecords
 from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
-from dmlrc.report.decides import searches
 from dmlrc.report.hypotheses.measures import gain
 from dmlrc.report.musgrave2020 import winners
 from dmlrc.report.oi2021 import page as oi
 from dmlrc.report.significance import measures as significance
+from dmlrc.report.variance import searches
 
 CONTRASTIVE, TRIPLET = tables.CLASSICS
-PAPERS, CHECK, OURS = "papers", "check", "ours"
+PAPERS, CHECK, MEASURED = "papers", "check", "ours"
 """Who says how far the newer losses lead."""
 
 
@@ -32,7 +32,7 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = [(PAPERS, name, 100 * claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
     rows += [(CHECK, name, 100 * value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
     ours = over_2006(edition).query("metric == 'precision_at_1' and over == @CONTRASTIVE and which == 'mean'")
-    rows += [(OURS, titles.title(row.study), row.value, row.low, row.high) for row in ours.itertuples()]
+    rows += [(MEASURED, titles.title(row.study), row.value, row.low, row.high) for row in ours.itertuples()]
     table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
     papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
     return table.assign(papers=papers)

@@ -8,12 +8,12 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, statistics, tables, titles
 from dmlrc.report import rates as rate_grids
-from dmlrc.report.decides import measures, searches
-from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
-from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance.measures import SEEDS, visible
 from dmlrc.report.significance.page import scored
+from dmlrc.report.variance import measures, searches
+from dmlrc.report.variance.levers import LEVERS, levers  # noqa: F401
+from dmlrc.report.variance.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 
 RULES: Mapping[str, Mapping[str | int, str]] = {
     "sizes": {"one": "one embedding size a recipe", "any": "any size, and ensembles"},

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dmlrc.report import charts, style, svg
-from dmlrc.report.first.page import CHECK, OURS, PAPERS
+from dmlrc.report.front_page.page import CHECK, MEASURED, PAPERS
 
 FOUND = "Papers claim two to three times the accuracy of 2006.\nTuned alike, that lead is gone."
 """The picture's title over the published studies."""
@@ -14,7 +14,7 @@ ASKED = "The lead over the loss of 2006,\nas papers claim it and as it is measur
 HEADS = {
     PAPERS: "claimed by papers of 2017 to 2019",
     CHECK: "tuned alike, by Musgrave et al. in 2020",
-    OURS: "tuned alike, by us",
+    MEASURED: "tuned alike, by us",
 }
 """What stands over the rows of each source."""
 
@@ -40,8 +40,7 @@ def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
     axis.set(xticks=(0, 100, 200), xticklabels=("contrastive loss\nof 2006", "twice\nits P@1", "three times\nits P@1"))
     axis.tick_params(labelsize=8.5)
     axis.grid(False)
-    for side in ("left", "right", "top"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["left", "right", "top"]].set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
     return figure
 
@@ -52,7 +51,7 @@ def _draw(axis: Axes, place: float, row: tuple) -> None:
         mark = axis.barh(place, row.value, height=0.7, color="#BBBBBB")[0]
         tip = f"{row.where}, {row.papers} papers: {text} on average over the contrastive loss"
     else:
-        inside = style.BLUE if row.by == OURS else "white"
+        inside = style.BLUE if row.by == MEASURED else "white"
         axis.plot([row.low, row.high], [place, place], color=style.BLUE, linewidth=1.2, zorder=2)
         (mark,) = axis.plot(row.value, place, "o", color=style.BLUE, markerfacecolor=inside, markersize=5.5, zorder=3)
         tip = f"{row.where}, {HEADS[row.by]}: {text} over the contrastive loss"

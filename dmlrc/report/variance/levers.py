@@ -7,11 +7,11 @@ import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, statistics, tables
-from dmlrc.report.decides import measures
-from dmlrc.report.decides.measures import CHOSEN, METRIC, TOO_HIGH, AtRates
 from dmlrc.report.results_table import results_table
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import Estimate
+from dmlrc.report.variance import measures
+from dmlrc.report.variance.measures import CHOSEN, METRIC, TOO_HIGH, AtRates
 from dmlrc.studies import experiments
 
 TWO_DRAWS = 2 / np.sqrt(np.pi)
@@ -54,7 +54,7 @@ def _joined(records: StudyRecords) -> Lever:
     keys = ["method", "repetition", "rerun"]
     both = [significance.scores(records, METRIC, setting).set_index(keys)["value"] for setting in tables.SETTINGS]
     gains = (both[0] - both[1]).dropna().reset_index()
-    return None if gains.empty else _mean(gains if records.searches > 1 else statistics.each_alone(gains))
+    return None if gains.empty else _mean(gains if records.searches > 1 else statistics.reruns_as_repetitions(gains))
 
 
 def _mean(runs: pd.DataFrame, known: statistics.Noise | None = None) -> tuple[Estimate, int]:

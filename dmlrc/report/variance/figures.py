@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from dmlrc.report import charts, labels, rates, style
-from dmlrc.report.decides import levers, page
-from dmlrc.report.decides.measures import AtRates, Part
+from dmlrc.report.variance import levers, page
+from dmlrc.report.variance.measures import AtRates, Part
 
 LEAST = 0.1
 """Percent; the left end of the scale of `part_figures`."""
