@@ -95,8 +95,8 @@ def check_method(method: Method, study: Study) -> list[str]:
         remarks.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
     if not method.space and study.budget.trials > 1:
         remarks.append(
-            f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
-            "the seed picks the best: name what is to be searched"
+            f"its space is empty, so that all {study.budget.trials} trials of a search are one setting, and "
+            "noise alone picks the best: name what is to be searched"
         )
     return [f"{method.label}: {remark}." for remark in [*remarks, *_rate(method, loss, study)]]
 

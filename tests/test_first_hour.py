@@ -41,7 +41,7 @@ def test_the_commands_of_the_first_hour(home, call, monkeypatch):
         file.unlink()
     code, told, _ = call("photos", "photos", "--trials", "1", "--reruns", "1")
     assert code == 0
-    assert re.search(r"does best of 14 losses.*\nWith one run each nothing can be told apart", told)
+    assert re.search(r"does best of 14 losses.*\nWith one run each losses cannot be compared", told)
     assert f"open {home / 'runs' / 'photos' / 'photos.html'}" in told
     readme = (ROOT / "README.md").read_text()
     (home / "my_loss.py").write_text(re.search(r"```python\n(# my_loss\.py\n.*?)```", readme, re.DOTALL)[1])

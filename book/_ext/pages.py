@@ -6,8 +6,10 @@ cannot convert is a warning, so a build fails on it.
 
 import os
 import re
+from html import escape
 from pathlib import Path
 
+import yaml
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -84,6 +86,20 @@ def set_repository(app: Sphinx, config: Config) -> None:
         options["launch_buttons"] = {}
 
 
+CITATION = Path(__file__).parents[2] / "CITATION.cff"
+
+
+def show_release(app: Sphinx, config: Config) -> None:
+    """The foot of every page: version, date and DOI as CITATION.cff has them, the repository; not what is unknown."""
+    known = yaml.safe_load(CITATION.read_text(encoding="utf-8"))
+    doi, address = known.get("doi"), os.environ.get("DMLRC_REPOSITORY")
+    parts = [f"Version {known['version']}"] if "version" in known else []
+    parts += [str(known["date-released"])] if "date-released" in known else []
+    parts += [f'<a href="https://doi.org/{escape(doi)}">doi:{escape(doi)}</a>'] if doi else []
+    parts += [f'<a href="{escape(address)}">Code and records</a>'] if address else []
+    config.html_theme_options["extra_footer"] = " · ".join(parts)
+
+
 def launch_notebooks(
     app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None
 ) -> None:
@@ -120,6 +136,7 @@ def setup(app: Sphinx) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("config-inited", set_repository)
+    app.connect("config-inited", show_release)
     app.connect("source-read", cite)
     app.connect("doctree-read", typeset_numbers)
     app.connect("html-page-context", drop_thebe, priority=900)

@@ -1,4 +1,4 @@
-"""The N-pairs loss: each anchor told apart from many negatives at once, by inner products."""
+"""The N-pairs loss: each anchor distinguished from many negatives at once, by inner products."""
 
 import torch
 import torch.nn.functional as F

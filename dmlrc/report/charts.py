@@ -98,7 +98,7 @@ def draw_lines(
     """Draw a line a method, and return where each ends, for `style.name_ends`.
 
     lines: a column a method, over the index. tips: what is shown when a reader points at a line, default its method.
-    halves: of the intervals. aside: how far each line is moved along the axis, so that intervals can be told apart.
+    halves: of the intervals. aside: how far each line is moved along the axis, so that intervals do not overlap.
     """
     ends = {}
     for place, name in enumerate(lines):

@@ -93,7 +93,7 @@ def places_figure(distances: pd.DataFrame) -> Figure:
 
 
 def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The shortfall of the best of so many trials from the best of all searches of its loss, and the luck of a search.
+    """The shortfall of the best of so many trials from the best of all searches of its loss, and the noise of a search.
 
     Of the tables, and of the experiments around them with longer searches (`LONGER`). One row per study and method.
     Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have (shares of

@@ -102,7 +102,7 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 class Ranks(NamedTuple):
-    """Ranks that a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
+    """Ranks that a row of ours may have, counted from the best, by the noise of seeds; NaN where it has no result."""
 
     low: float
     high: float
@@ -129,7 +129,7 @@ def metric_label(metric: str) -> str:
 
 
 def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
-    """Rows of every study, told apart by `source`, in a column of its name, and of their `head` if they have one."""
+    """Rows of every study, distinguished by `source`, in a column of its name, and of their `head` if they have one."""
     frames = [rows(records).assign(source=name) for name, records in present(by_study).items()]
     frame = pd.concat(frames or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
     heads = list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
@@ -137,7 +137,7 @@ def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.
 
 
 def with_ours(published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
-    """A paper's printed numbers and those of every study over its seeds, told apart by `source`: what a CSV has."""
+    """A paper's printed numbers and those of every study over its seeds, distinguished by `source`: what a CSV has."""
     theirs = published.assign(source=PAPER).rename(columns={"value": "mean"})
     return pd.concat([theirs, ours(by_study, rows).drop(columns="column")], ignore_index=True).set_index("source")
 
@@ -153,7 +153,7 @@ def trunk_row(records: StudyRecords) -> pd.DataFrame:
 
 
 def with_ranks(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
-    """Rows as `results_table` takes them: ranks and ties of ours by the luck of seeds, of a paper the highest alone.
+    """Rows as `results_table` takes them: ranks and ties of ours by the noise of seeds, of a paper the highest alone.
 
     frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
     The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column; gap:

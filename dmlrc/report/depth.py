@@ -26,7 +26,7 @@ from dmlrc.report.statistics import Estimate
 
 ALONE, BLOCK, HALF, WHOLE = "linear embedder alone", "last block too", "half of the network", "whole network"
 PRECISION = "precision_at_1"
-RANGE, LUCK = "From worst to best", "The same by luck alone"
+RANGE, LUCK = "From worst to best", "The same by noise alone"
 UNFINISHED = "not finished"
 APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.NO_VERDICT: "noise may make a range"}
 """What a ratio of two relative ranges says, by the verdict that H11 would have."""
@@ -36,7 +36,7 @@ APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.
 class Series:
     """Depths of training of one trunk on the same images: label -> study, from the shallowest.
 
-    data: the study of frozen features on the same data set, which lends the luck of search first.
+    data: the study of frozen features on the same data set, which lends the noise of search first.
     """
 
     title: str
@@ -100,7 +100,7 @@ class Depth:
     def wider(self) -> float:
         """The factor by which its searches, being shorter, scatter more than those that lend their luck, see `shorter`.
 
-        Settings that were found elsewhere have the luck of their lender, as H11 has it.
+        Settings that were found elsewhere have the noise of their lender, as H11 has it.
         """
         donor, trials = self.compared.donor, studies.get(self.compared.study).budget.trials
         return shorter(donor, trials) if donor and trials else 1.0
@@ -112,7 +112,7 @@ class Depth:
 
     @property
     def luck(self) -> float:
-        """The range that luck alone would give the methods, were they all equal."""
+        """The range that noise alone would give the methods, were they all equal."""
         return statistics.expected_range_under_null(self.compared.summary["error"])
 
 
@@ -162,7 +162,7 @@ def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
 
 
 def lucky_turns(one: Depth, other: Depth) -> Estimate:
-    """The number of pairs that luck alone would turn, were the methods as far apart at both depths as at the first.
+    """The number of pairs that noise alone would turn, were the methods as far apart at both depths as at the first.
 
     Scores of different height, as on other data, have other errors: the other's are scaled.
     """

@@ -38,7 +38,7 @@ def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`), luck
     (what the interval counts). Ranks are among the trained methods of one study and setting (`ranks`); NaN where there
     is one method alone. They are missing too where each method was searched once while another study of the edition
-    repeated its searches: the chapters borrow the luck of search there, and ranks of seeds alone would contradict them.
+    repeated its searches: chapters borrow the noise of search there, and ranks of seeds alone would contradict them.
     """
     repeated = any(records.searches > 1 for records in edition)
     scores = pd.concat([_rows(*parts) for parts in _recorded(edition)], ignore_index=True)
@@ -91,9 +91,9 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ranks that each row may have, rank_low to rank_high, and tied: true if it cannot be told from the best.
+    """Ranks that each row may have, rank_low to rank_high, and tied: true if it ties with the best.
 
-    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count the luck of seeds alone. NaN
+    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count noise of seeds alone. NaN
     and False where a setting and metric have one trained method alone, and of the untrained trunk.
     """
     by = ["setting", "metric"]

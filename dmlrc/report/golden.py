@@ -294,7 +294,7 @@ READERS: Mapping[type[Artist], Callable[..., dict]] = {
 
 
 def _look(artist: Artist) -> dict:
-    """The look by which series are told apart: colours, and the marks and dashes of a line."""
+    """The look that distinguishes series: colours, and the marks and dashes of a line."""
     if isinstance(artist, Line2D):
         dots = {"mark": str(artist.get_marker()), "inside": _colours(artist.get_markerfacecolor())}
         drawn = artist.get_marker() not in (None, "", " ", "None", "none")

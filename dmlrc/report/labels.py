@@ -235,12 +235,12 @@ def marks_legend(frame: pd.DataFrame) -> str:
     """The meaning of bold and italic cells in a results table. frame: `tables.accuracy`."""
     if "seed_ci95" in frame:
         return (
-            "In brackets: the ranks that a method may have, all pairs compared. Bold: the highest mean. Italic: not to "
-            "be told from the best, with which alone it is compared, counting the luck of search and seed. A "
+            "In brackets: the ranks that a method may have, all pairs compared. Bold: the highest mean. Italic: tied "
+            "with the best, with which alone it is compared, counting the noise of search and seed. A "
             "method's variance is its own, moved towards the mean of all."
         )
     ranks = "In brackets: the ranks that a method may have. " if "rank_low" in frame else ""
-    return f"{ranks}Bold: the highest mean. Italic: not to be told from the best, counting the luck of seeds alone."
+    return f"{ranks}Bold: the highest mean. Italic: tied with the best, counting the noise of seeds alone."
 
 
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:

@@ -68,7 +68,7 @@ def regret_figure(below: pd.DataFrame) -> Figure:
     rows = regret_means(below)
     for place, name in enumerate(name for name in LOOKS if name in rows.index):
         (label, colour, marker), part = LOOKS[name], rows.loc[name]
-        beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
+        beside = part.index * 1.02 ** (place - 2)  # so that the intervals do not overlap
         common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
     axis.set(xscale="log", yscale="log")
     axis.set_xticks(EVALUATIONS, EVALUATIONS)

@@ -45,7 +45,7 @@ def design_of_study(name: str) -> tuple[Design, tuple[float, float]]:
     compared = measures.compare(study)
     if compared.luck != measures.OWN:
         raise UsageError(
-            f"{name} has no test scores of repeated searches, so the luck of a search is not known: "
+            f"{name} has no test scores of repeated searches, so the noise of a search is not known: "
             "name another study, or give --search-sd and --seed-sd"
         )
     return in_points(compared), hours(study)

@@ -30,7 +30,7 @@ is told to be behind the best, see `dmlrc.report.statistics.among_best`."""
 class Design:
     """A study: so many methods and searches of each, reruns of each search, and the two lucks' standard deviations.
 
-    pooled: its variances are those of all methods together, as of one that borrows the luck of search.
+    pooled: its variances are those of all methods together, as of one that borrows the noise of search.
     """
 
     search: float
@@ -105,7 +105,7 @@ def _least(methods: int, searches: int, pooled: bool, test: str) -> float:
 
 
 def least_of_seeds(rows: pd.DataFrame) -> float:
-    """The smallest true difference of two rows that is told with POWER when all are compared, by the luck of seeds.
+    """The smallest true difference of two rows that is told with POWER when all are compared, by the noise of seeds.
 
     rows: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them; NaN for fewer than two with an interval.
     """
@@ -132,7 +132,7 @@ def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float
 
 
 def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
-    """Limits of the true ratios of two ranges told from 1 with this power: up to the first number, and from the second.
+    """Limits of the true ratios of two ranges that this power sees: up to the first number, and from the second.
 
     over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
     relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm

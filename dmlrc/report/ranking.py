@@ -96,7 +96,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     legend = _legend(first, settings[0], any(ranks), bool(records.meta["budget"]["trials"]), some_lost)
     legend += _lift(first["mean"], records)
     if marks.any():
-        legend.append("*: cannot be told from the best (multiple comparisons with the best, 95 %).")
+        legend.append("*: tied with the best (multiple comparisons with the best, 95 %).")
     notes = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
     return rows, [*legend, *notes, *filter(None, [signs])]
 
@@ -126,7 +126,7 @@ def _legend(first: pd.DataFrame, setting: str, is_ranked: bool, searched: bool, 
     """The meaning of the columns, one sentence per line."""
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
-    once = ["Each method was searched once, and the luck of that is not in the intervals."]
+    once = ["Each method was searched once, and the noise between searches is not in the intervals."]
     ranks = ", and ranks in brackets (all of them right in 95 % of studies)," * is_ranked
     known = bool(first["ci95"].notna().any())
     return [

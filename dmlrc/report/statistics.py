@@ -2,8 +2,8 @@
 
 Runs. The second half of this module takes `runs`, one metric of one study: a data frame with a row a rerun and the
 columns method, repetition (a whole search with a seed of its own), rerun (a training of its best setting with another
-seed) and value. Its model is y = method + search + seed: a rerun's value is the method's, plus the luck of its search,
-which all reruns of a repetition share, plus the luck of its seed. Reruns of one number in two methods are no pairs:
+seed) and value. Its model is y = method + search + seed: a rerun's value is the method's, plus the noise of its search,
+which all reruns of a repetition share, plus the noise of its seed. Reruns of one number in two methods are no pairs:
 they begin alike, and in some records rise and fall together a little, but count as independent, which makes the
 interval of a difference too wide if anything. Values that are not finite are runs that diverged, and are left out.
 
@@ -305,7 +305,7 @@ def shrink_to_mean(scores: ArrayLike, errors: ArrayLike) -> np.ndarray:
 
 
 def expected_range_under_null(errors: ArrayLike, draws: int = 10_000) -> float:
-    """The mean range of scores that are truly equal: what luck alone makes of it. errors: (M,), standard errors."""
+    """The mean range of scores that are truly equal: what noise alone makes of it. errors: (M,), standard errors."""
     errors = np.asarray(errors, float)
     return float(np.ptp(np.random.default_rng(SEED).normal(0, errors, (draws, len(errors))), axis=1).mean())
 
@@ -669,7 +669,7 @@ def rank_intervals(
 
 
 def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
-    """True for each method that cannot be told from the best, (..., M).
+    """True for each method that ties with the best, (..., M).
 
     Multiple comparisons with the best (Hsu 1984): a method is left out if another one is above it by more than the
     one-sided quantile of t, corrected for M - 1 comparisons (Bonferroni), times the standard error of the difference;
@@ -688,12 +688,12 @@ def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """The standing of rows by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
+    """The standing of rows by the noise of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
     rows: mean, ci95 and n as `of_groups` gives them. by: columns; the rows of each of their groups are compared with
     one another, default all. The variance of a run is that of `of_methods`: the row's own, moved towards the one
     pooled over the rows of a group that have an interval; this one where the row has none. Where no row has one nothing
-    can be told apart. A row without a mean has no ranks and is not among the best.
+    can be compared. A row without a mean has no ranks and is not among the best.
     """
     numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
     (low, high), best = np.full((2, len(rows)), np.nan), np.zeros(len(rows), bool)

@@ -178,7 +178,7 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:
-    """Positions (n,) moved a little, so that points of one place can be told apart; the same ones every time.
+    """Positions (n,) moved a little, so that points of one place do not overlap; the same ones every time.
 
     Seaborn's own jitter takes the global random state, and the same numbers would not give the same file.
     """

@@ -48,9 +48,9 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best, gap.
 
     The first as in `published.musgrave_results`; n: how many reruns; ci95: half of the 95 % interval, NaN for a single
-    rerun; rank_low and rank_high: between which its rank lies; among_best: whether it cannot be told from the best;
+    rerun; rank_low and rank_high: between which its rank lies; among_best: whether it ties with the best;
     gap: the smallest true difference that is told with a power of 80 %, all pairs compared. Where each method was
-    searched more than once all of them count the luck of search and seed (`statistics.summary`), and seed_ci95 is the
+    searched more than once all of them count the noise of search and seed (`statistics.summary`), and seed_ci95 is the
     interval of the seeds alone; else they are of the seeds (`statistics.by_luck_of_seeds`). The pretrained row, which
     has no seed, has a mean alone.
     """
@@ -96,7 +96,7 @@ def by_method(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "con
 def marks(frame: pd.DataFrame) -> pd.Series:
     """The mark of each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
-    A tie: it cannot be told from the best (among_best; by the luck of seeds alone where the frame has no such column).
+    A tie: not clearly below the best (among_best; by the noise of seeds alone where the frame has no such column).
     The pretrained row does not compete, and a method that is alone has no mark.
     """
     competing = frame[(frame["method"] != PRETRAINED) & frame["mean"].notna()]

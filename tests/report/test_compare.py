@@ -49,8 +49,8 @@ def test_the_verdict_names_the_loss_its_place_and_what_the_tests_count():
     said = verdict(with_mine(0.9))
     assert said.startswith("**My loss** is number 1 of 15 methods by concatenated MAP@R")
     assert "its rank may be from 1 to 1" in said
-    assert "the luck of seeds alone it is better than 14, worse than 0 and not told apart from 0" in said
-    assert "the luck of search and seed" in verdict(with_mine(0.9, searches=2))
+    assert "the noise of seeds alone it is better than 14, worse than 0 and tied with 0" in said
+    assert "the noise of search and seed" in verdict(with_mine(0.9, searches=2))
     said = verdict(with_mine(0.1))
     assert "is number 15 of 15" in said
     assert "points below the best" in said

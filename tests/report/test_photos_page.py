@@ -65,7 +65,7 @@ def test_the_answer_names_the_loss_how_sure_it_is_and_what_training_gains():
     first, sure, gain = answer.sentences(scored(values))
     assert first.startswith(f"{labels.method_label('contrastive')} does best of 3 losses on the validation classes")
     assert "51.00 ± 2.48 %" in first
-    assert sure.startswith("Not sure: ArcFace cannot be told from it")
+    assert sure.startswith("Not sure: ArcFace cannot be distinguished from it")
     assert "searched once" in sure
     assert "training brings +21.00 points of MAP@R and +21.00 of P@1." in gain
 
@@ -102,13 +102,13 @@ def test_one_that_stands_alone_is_said_to():
 def test_one_run_each_tells_nothing_apart():
     _, sure, _ = answer.sentences(scored({"contrastive": [0.6], "triplet": [0.4]}))
     assert sure == (
-        "With one run each nothing can be told apart. Each loss was searched once, with 3 trials and 1 rerun: another "
+        "With one run each losses cannot be compared. Each loss was searched once, with 3 trials and 1 rerun: another "
         "search may change the order."
     )
     some = scored({"contrastive": [0.6, 0.6], "triplet": [0.4, 0.4]})
     lost = (some.scores["method"] == "contrastive") & (some.scores["rerun"] == 0)
     _, sure, _ = answer.sentences(replace(some, scores=some.scores[~lost]))
-    assert sure.startswith("With one run of it nothing can be told apart.")
+    assert sure.startswith("With one run of it losses cannot be compared.")
 
 
 def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, home, monkeypatch):

@@ -118,3 +118,44 @@ def test_a_made_sentence_is_found():
     assert list(made_sentences('f"{best} leads. It is {count} points above all of the others"'))
     assert not list(made_sentences('raise ValueError(f"the file {name} is not there any more, so name another one.")'))
     assert not list(made_sentences('f"{count} trials, 95 % of them"'))
+
+
+NUMBER = r"(?<![\w@.])[-+−±]?\d(?:[\d,.]*\d)?"
+NO_NUMBER = re.compile(
+    r"\(\[[^\]]*\]\([^)]*\)[^()]*\)|\[[^\]]*\]\([^)]*\)|\{(?!glue)[a-z:]+\}`[^`]*`|(?<!\})`[^`]*`|\$[^$]*\$"
+    r"|CUB-200 \(2010\)|\b(?:19|20)\d\d\b|95 %|[Tt]ables? \d( and \d)?|Optuna \d's|H\d+"
+)
+"""What has digits and is no number of a sentence: citations, roles, code, formulas, names, years."""
+
+
+def sentences(markdown):
+    """The sentences of a text, and the cells of its tables."""
+    markdown = re.sub(r"^(`{3,}|:{3,}|:\w).*$", "", markdown, flags=re.M)
+    for block in re.split(r"\n\s*\n|\n(?=[-#|]|\d+\. )|(?<=\S) \| ", markdown):
+        yield from re.split(r"(?:(?<=[.!?])|(?<=[.!?][*)])) (?=[A-Z*\[(])", " ".join(block.split()))
+
+
+def too_full(sentence):
+    """True if a sentence has more than three numbers, or goes through all three data sets, where a table would do.
+
+    A range, or a part of a whole, is one number; the sentence that says what the data sets' short names mean may.
+    """
+    text = re.sub(r"\{glue:text\}`[^`]*`", "9", NO_NUMBER.sub("", sentence))
+    text = re.sub(rf"{NUMBER}( %)?( to | ± | × | x | of (the )?){NUMBER}", "9", text)
+    through_all = all(re.search(rf"\b{name}\b", text, re.I) for name in ("birds", "cars", "groceries"))
+    return len(re.findall(NUMBER, text)) > 3 or (through_all and "Grocery Store" not in text)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_sentence_is_a_table(path):
+    cells = nbformat.read(path, as_version=4).cells
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    assert [each for text in texts for each in sentences(text) if too_full(each)] == []
+
+
+def test_a_sentence_that_should_be_a_table_is_seen():
+    assert too_full("It gains 1 on birds, {glue:text}`cars:.1f` on cars and 3 on groceries")
+    assert too_full("The first has 1, the second 2, the third 3 and the last 4")
+    assert not too_full("{glue:text}`a` to {glue:text}`b` % of 3 to 4, and 7 of 9, in 2020 ([A, 2021](b#c))")
+    assert not too_full("*Birds* are CUB-200 (2010), *cars* Cars crops and *groceries* Grocery Store.")
+    assert list(sentences("One. Two (3.5 %).\n\n- Three")) == ["One.", "Two (3.5 %).", "- Three"]

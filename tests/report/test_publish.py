@@ -6,6 +6,7 @@ import sys
 import zipfile
 from html import escape, unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -302,6 +303,27 @@ def test_the_foot_of_a_ranking_leads_to_what_it_means_and_a_number_keeps_its_sig
     assert '<a href="../glossary.html#term-Gap-told">Gap told (80\u00a0% power)</a>' in html
     assert ">5\u00a0%<" in html
     assert (exports / "my-t1.csv").read_text().splitlines() == [",gain", "a,5 %", "Gap told (80 % power),1.6"]
+
+
+def test_the_foot_of_every_page_has_the_release_and_nothing_of_what_is_not_known(monkeypatch, tmp_path):
+    sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
+    pages = importlib.import_module("pages")
+    config = SimpleNamespace(html_theme_options={})
+    monkeypatch.delenv("DMLRC_REPOSITORY", raising=False)
+    pages.show_release(None, config)
+    assert re.fullmatch(r"Version \d+\.\d+\.\d+( · .*)?", config.html_theme_options["extra_footer"])
+    monkeypatch.setattr(pages, "CITATION", tmp_path / "CITATION.cff")
+    pages.CITATION.write_text("version: 1.2.3\ndate-released: 2027-01-02\ndoi: 10.1/x\n")
+    monkeypatch.setenv("DMLRC_REPOSITORY", "https://git.example/me/dmlrc")
+    pages.show_release(None, config)
+    assert config.html_theme_options["extra_footer"] == (
+        'Version 1.2.3 · 2027-01-02 · <a href="https://doi.org/10.1/x">doi:10.1/x</a> · '
+        '<a href="https://git.example/me/dmlrc">Code and records</a>'
+    )
+    pages.CITATION.write_text("title: a\n")
+    monkeypatch.delenv("DMLRC_REPOSITORY")
+    pages.show_release(None, config)
+    assert config.html_theme_options["extra_footer"] == ""
 
 
 def test_numbers_that_are_glued_into_a_sentence_have_the_signs_of_a_table():

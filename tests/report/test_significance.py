@@ -64,7 +64,7 @@ class TestWhichLuckIsCounted:
         expected = statistics.pairs(made(), measures.MARGIN)
         pd.testing.assert_frame_equal(compared.pairs, expected)
         assert (
-            page.luck(compared) == "Every method was searched 3 times; the tests count the luck of search and of seed."
+            page.luck(compared) == "Every method was searched 3 times; the tests count the noise of search and of seed."
         )
 
     def test_one_search_borrows_that_of_the_study_whose_searches_scatter_most(self):

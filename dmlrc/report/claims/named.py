@@ -52,7 +52,7 @@ def lead(
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
-    """`lead` of rows that share no search: the luck of seeds alone says nothing of how far apart they may lie.
+    """`lead` of rows that share no search: the noise of seeds alone says nothing of how far apart they may lie.
 
     So it has no interval where each was searched once.
     """

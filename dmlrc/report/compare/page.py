@@ -79,7 +79,7 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
         heading = (
             "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
         )
-        publish.figure("fork-cost", drawing, f"{heading} that can be told from the best. {caption}", message)
+        publish.figure("fork-cost", drawing, f"{heading} clearly below the best. {caption}", message)
     heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
     publish.table("fork-sensitivity", musgrave.sensitivity_cells(recorded, known).rename_axis("Method"), heading)
     _show_trend(title, recorded, accuracy, known)
@@ -120,7 +120,7 @@ def _trend_sentence(title: str, measured: pd.DataFrame) -> str:
 
 
 def lending_studies(recorded: StudyRecords) -> list[StudyRecords]:
-    """The methods tables that are here and searched their methods more than once: they may lend the luck of search.
+    """The methods tables that are here and searched their methods more than once: they may lend the noise of search.
 
     Not those of searches so short that they rank nothing, whose luck is that of drawing a few settings.
     """
@@ -176,14 +176,14 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     pairs = against(compared, method.name)
     ranks = f"from {summary['rank_low'][method.name]:.0f} to {summary['rank_high'][method.name]:.0f}"
     better, worse = ((pairs["holm"] < ALPHA) & (sign * pairs["difference"] > 0) for sign in (1, -1))
-    luck = "the luck of seeds alone" if compared.luck == SEEDS else "the luck of search and seed"
+    luck = "the noise of seeds alone" if compared.luck == SEEDS else "the noise of search and seed"
     few = recorded.meta["budget"]["trials"]
     if np.isnan(pairs["holm"]).all():
         tested = "with one run each nothing can be tested"
     else:
         tested = (
             f"its rank may be {ranks}, and by tests that count {luck} it is better than {better.sum()}, worse than "
-            f"{worse.sum()} and not told apart from {(~better & ~worse).sum()} of them"
+            f"{worse.sum()} and tied with {(~better & ~worse).sum()} of them"
         )
     best = "" if place == 1 else f", {labels.percent(mean.max() - mean[method.name])} points below the best"
     return (

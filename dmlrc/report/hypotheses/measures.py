@@ -143,7 +143,7 @@ def recorded_hypotheses() -> list[str]:
 
 
 def comparison_of(counted: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
-    """The methods of a study with the luck of search; where it has one repetition, that of the first lender that can.
+    """The methods of a study with the noise of search; where it has one repetition, that of the first lender that can.
 
     lenders: in the order of the preregistration, the study on the same data set first.
     """
@@ -275,7 +275,7 @@ def pairs_of_ranges(study: str) -> dict[str, list[Comparison]]:
 
 
 def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
-    """Beside H2 and H9: the scores of the ratio, a column over and one under the line, and the ranges by luck alone."""
+    """Beside H2 and H9: the scores of the ratio, a column over and one under the line, and ranges by noise alone."""
     summaries = {name: [comparison.summary for comparison in both] for name, both in pairs_of_ranges(study).items()}
     return {
         name: (

@@ -147,7 +147,7 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
     for hypothesis, (scores, lucky) in measures.ranges(study).items():
         ranges = map(labels.percent, np.ptp(scores, axis=0))
         yield hypothesis, "the two ranges of the ratio, points", " and ".join(ranges)
-        yield hypothesis, "the same by luck alone, points", " and ".join(map(labels.percent, lucky))
+        yield hypothesis, "the same by noise alone, points", " and ".join(map(labels.percent, lucky))
     if pairs["p_welch"].notna().any():
         differ = int((holm(pairs["p_welch"]) < 1 - LEVEL).sum())
         yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"
@@ -167,8 +167,8 @@ def numbers() -> dict[str, float | str]:
     """The numbers behind the page's text, by data set: its verdicts, and the findings with their intervals.
 
     A verdict -> the hypotheses that have it. value, low, high, n: of a hypothesis's first finding; most: the most
-    that can be gained; fractions in percent. under, luck: the range under the line of a ratio and what luck alone would
-    make it, points; relative: the ratio of the ranges over their means.
+    that can be gained; fractions in percent. under, luck: the range under the line of a ratio and what noise alone
+    would make it, points; relative: the ratio of the ranges over their means.
     """
     named: dict[str, float | str] = {}
     for case in measures.judged_hypotheses():

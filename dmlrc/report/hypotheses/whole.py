@@ -1,7 +1,7 @@
 """H10 and H11 of the preregistration: what the losses are worth when a whole network is trained.
 
 They follow the section of 2026-11-27 of `book/preregistration.md` to the letter, and are counted apart from H1 to H9.
-No method of these studies is searched, so each number has two intervals: that of search and seed, with the luck of
+No method of these studies is searched, so each number has two intervals: that of search and seed, with the noise of
 search that H9 borrows too, decides; that of seeds alone stands beside it.
 """
 
@@ -23,7 +23,7 @@ from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.report.tables import CLASSICS
 
 NOT_RUN, NO_VERDICT = "not run", "no verdict"
-"""Verdicts of their own: the studies are not complete; luck alone could make one of the two ranges."""
+"""Verdicts of their own: the studies are not complete; noise alone could make one of the two ranges."""
 BASE = "contrastive"
 BELOW_ONE = Bounds(high=1)
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
@@ -198,14 +198,14 @@ def _size(*compared: Comparison) -> dict[str, int]:
 def judged_ratio(
     what: str, both: Sequence[Comparison], lucky: bool, region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> Finding:
-    """The ratio of the ranges of two studies, see `ratio`; no verdict where luck alone could make one of them."""
+    """The ratio of the ranges of two studies, see `ratio`; no verdict where noise alone could make one of them."""
     estimate = ratio([(one.summary["mean"].to_numpy(), one.summary["error"].to_numpy()) for one in both], of=of)
     finding = Finding.by_interval(what, estimate, region)
     return replace(finding, verdict=NO_VERDICT) if lucky else finding
 
 
 def by_luck(compared: Comparison) -> bool:
-    """True if luck alone could make the range of a study's methods."""
+    """True if noise alone could make the range of a study's methods."""
     return not compared.range.low > 0
 
 
@@ -259,7 +259,7 @@ def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
     whole = [case for case in cases for _ in case.findings or (None,)]
     beside = {
         "verdict": [case.verdict + _hangs_on(case) for case in whole],
-        "luck alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
+        "noise alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
         "methods, reruns": [f"{case.methods}, {case.reruns}" for case in whole],
         "found with a power of 80 %": [_power(case) for case in whole],
         "kind": [KINDS[case.study == CUB] for case in whole],
@@ -291,7 +291,7 @@ def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> p
         rows[case.hypothesis, titles.title(case.study)] = {
             "ratio": page.value(case.hypothesis, case.findings[0].estimate),
             "without one method": f"{min(left):.2f} to {max(left):.2f}",
-            "luck alone could make the range of": ", ".join(map(titles.title, case.by_luck)) or "–",
+            "noise alone could make the range of": ", ".join(map(titles.title, case.by_luck)) or "–",
             "preregistered verdict": kept[case.hypothesis, case.study],
             "by the later rule": case.verdict + _hangs_on(case),
         }

@@ -190,7 +190,7 @@ def _standing(means: pd.DataFrame) -> pd.DataFrame:
 def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
     """The row of a table with the highest mean R@1, as printed: first, mean, tied and over_untrained; {} without any.
 
-    tied: how many of its others cannot be told from it by the luck of seeds; NaN where each row was run once.
+    tied: how many of its others tie with it by the noise of seeds; NaN where each row was run once.
     """
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)

@@ -58,11 +58,11 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     highest = [labels.method_label(name) for name in trained.index if marks[name] and name != first]
     budget, unknown = records.meta["budget"], trained["ci95"].isna()
     if unknown[first]:
-        sure = f"With one run {'each' if unknown.all() else 'of it'} nothing can be told apart."
+        sure = f"With one run {'each' if unknown.all() else 'of it'} losses cannot be compared."
     elif not marks[first]:
         sure = f"Not sure: on the test classes {labels.listed(highest)} scored higher, which validation could not know."
     elif highest:
-        sure = f"Not sure: {labels.listed(highest)} cannot be told from it, so take what is simplest to train."
+        sure = f"Not sure: {labels.listed(highest)} cannot be distinguished from it, so take what is simplest to train."
     else:
         sure = "No other loss may be the best instead."
     if records.searches < 2:

@@ -81,7 +81,7 @@ def printed_table2(dataset: str) -> pd.DataFrame:
 
 
 def table2_beside(by_study: ByStudy) -> pd.DataFrame:
-    """Every Table 2, the paper's three and ours, told apart by `source`."""
+    """Every Table 2, the paper's three and ours, distinguished by `source`."""
     frames = [printed_table2(name).assign(source=f"the paper, {name}") for name in published.DATASETS]
     return pd.concat([*frames, common.ours(by_study, moments).drop(columns="column")]).set_index("source")
 

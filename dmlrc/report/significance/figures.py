@@ -168,8 +168,8 @@ def other_classes(title: str, classes: pd.DataFrame) -> Figure:
 def cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun.
 
-    methods: `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of those
-    that cannot be told from it, the cheapest.
+    methods: `measures.cost_and_accuracy`. Pale: methods clearly below the best. Named: the best and, of those
+    that tie with it, the cheapest.
     """
     figure, axes = style.canvas(3.3, 1, 2, sharey=True)
     named = {name: labels.method_label(name, known) for name in methods.index}

@@ -1,7 +1,7 @@
 """Real differences between methods of a study: tests of all pairs, ranks, other test classes, and accuracy beside cost.
 
-The unit is a repetition: a whole search with its reruns. Tests count the luck of search and of seeds
-(`dmlrc.report.statistics`). Where a study searched its methods once, the luck of search is borrowed from another study
+The unit is a repetition: a whole search with its reruns. Tests count the noise of search and of seeds
+(`dmlrc.report.statistics`). Where a study searched its methods once, the noise of search is borrowed from another study
 of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
 Nothing is paired, as preregistered: reruns of one number in two methods begin with the same weights of the embedder,
@@ -30,7 +30,7 @@ METRIC, SETTING = "map_at_r", "concatenated"
 MARGIN = 0.01
 """Two methods whose scores are surely less than this apart count as equal: one point, as preregistered."""
 
-OWN, BORROWED, SEEDS = "search and seed", "search luck borrowed, seed luck measured", "seed alone"
+OWN, BORROWED, SEEDS = "search and seed", "search noise borrowed, seed noise measured", "seed alone"
 """The luck that a comparison counts."""
 
 
@@ -39,7 +39,7 @@ class Comparison:
     """The scores of a study's methods in one setting and metric, and the luck that tests of them count.
 
     runs: as `dmlrc.report.statistics` takes them, the methods in the paper's order. luck: OWN, BORROWED or SEEDS; with
-    SEEDS each rerun stands as a repetition of its own. donor: the study that lent the luck of search, or "".
+    SEEDS each rerun stands as a repetition of its own. donor: the study that lent the noise of search, or "".
     """
 
     study: str
@@ -294,7 +294,7 @@ def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.n
 def cost_and_accuracy(compared: Comparison, records: StudyRecords) -> pd.DataFrame:
     """Concatenated MAP@R beside cost, indexed by method: mean, low, high, among_best, seconds and steps of a rerun.
 
-    among_best: it cannot be told from the best. Steps and seconds are summed over the folds.
+    among_best: it ties with the best. Steps and seconds are summed over the folds.
     """
     summary = compared.summary[["mean", "low", "high", "among_best"]]
     return summary.join(tables.cost(records)[["seconds", "steps"]], how="inner")

@@ -19,14 +19,14 @@ def luck(compared: Comparison) -> str:
     searches = compared.runs.groupby("method")["repetition"].nunique()
     if compared.luck == OWN:
         often = f"{searches.min()} to {searches.max()} times" if searches.nunique() > 1 else f"{searches.max()} times"
-        return f"Every method was searched {often}; the tests count the luck of search and of seed."
+        return f"Every method was searched {often}; the tests count the noise of search and of seed."
     if compared.luck == BORROWED:
         return (
-            "Every method was searched once, so the luck of its search cannot be seen; it is taken from "
-            f"`{compared.donor}`, in proportion to the mean score. The luck of seeds is measured here."
+            "Every method was searched once, so the noise of its search cannot be seen; it is taken from "
+            f"`{compared.donor}`, in proportion to the mean score. The noise of seeds is measured here."
         )
     return (
-        "Every method was searched once, and no study here searched twice. The tests see the luck of seeds alone; "
+        "Every method was searched once, and no study here searched twice. The tests see the noise of seeds alone; "
         "another search may turn what they call different around."
     )
 
@@ -80,7 +80,7 @@ def p_value(value: float) -> str:
 def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
     """The numbers of pairs that differ and that are equal, as cells: one row per study, setting and metric.
 
-    lenders: studies that may lend the luck of search, see `compare`.
+    lenders: studies that may lend the noise of search, see `compare`.
     """
     rows = {}
     for study, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
@@ -88,7 +88,7 @@ def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecor
         pairs, summary = compared.pairs, compared.summary.sort_values("mean", ascending=False)
         welch = (statistics.holm(pairs["p_welch"]) < ALPHA).sum() if pairs["p_welch"].notna().any() else "–"
         rows[study.name, f"{labels.METRIC_LABELS[metric]}, {setting}"] = {
-            "luck counted": compared.luck,
+            "noise counted": compared.luck,
             "pairs": str(len(pairs)),
             "differ": str((pairs["holm"] < ALPHA).sum()),
             "uncorrected": str((pairs["p"] < ALPHA).sum()),

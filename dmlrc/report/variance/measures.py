@@ -110,7 +110,7 @@ def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
 
 
 def _cell_error(records: StudyRecords, setting: str) -> float:
-    """The variance by luck of a method's score; of seeds alone where searches were not repeated."""
+    """The variance by noise of a method's score; of seeds alone where searches were not repeated."""
     compared = significance.compare(records, metric=METRIC, setting=setting)
     return float(np.nan_to_num(np.nanmean(compared.summary["error"] ** 2)))
 
@@ -182,7 +182,7 @@ def sweeps(records: StudyRecords) -> list[Part]:
 
 
 def search(records: StudyRecords) -> Part | None:
-    """The luck of one search; None where no method was searched twice."""
+    """The noise of one search; None where no method was searched twice."""
     compared = significance.compare(records, metric=METRIC)
     if compared.luck != significance.OWN:
         return None
@@ -192,7 +192,7 @@ def search(records: StudyRecords) -> Part | None:
 
 
 def seed(records: StudyRecords) -> Part | None:
-    """The luck of one training at the same setting."""
+    """The noise of one training at the same setting."""
     runs = significance.scores(records)
     known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
     if known is None or not known.seed_df:
@@ -348,7 +348,7 @@ class AtRates:
         """Fractions: a row a method, NaN where it was not run at a rate.
 
         Columns: the keys of `by_rate`, and below each mean, its standard error and the df of it, low and high, the ends
-        of the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
+        of the 95 % interval, rank_low and rank_high, and among_best, whether it ties with the best.
         """
         columns = ["mean", "error", "df", "low", "high", "rank_low", "rank_high", "among_best"]
         parts = {which: compared.summary[columns] for which, compared in self.compared.items()}
@@ -398,7 +398,7 @@ def at_rates(records: StudyRecords) -> AtRates | None:
 
     A study under way counts with the methods that have finished.
 
-    The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
+    The intervals count search and seed; a study whose methods were searched once borrows the noise of search from the
     others, but not where rates were searched too: they cannot know how a search of another space scatters, and there
     the intervals count seeds alone.
     """

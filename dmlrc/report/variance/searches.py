@@ -102,7 +102,7 @@ def choosing(records: StudyRecords) -> dict[str, float]:
     rho (of the methods, Spearman), regret (the test score of the method that is best on test less that of the chosen
     one, mean over the repetitions; where there are several, both are scored by the others, since in the one in which it
     is found the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
-    methods so scored, by the luck of search and seed; NaN for one repetition).
+    methods so scored, by the noise of search and seed; NaN for one repetition).
     """
     both = scores_of_searches(records)
     means = both.groupby(level="method").mean()
