@@ -125,12 +125,11 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
             f"the loss of method {method.name!r} gives other numbers from the same seeds: take its chance from torch, "
             "numpy.random or random themselves, which every run seeds, and keep its state inside a class"
         )
-    if torch.stack(first[1]).any():
-        return
-    raise LossError(
-        f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random embeddings, in "
-        "the middle and at both ends of its space"
-    )
+    if not torch.stack(first[1]).any():
+        raise LossError(
+            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
+            "embeddings, in the middle and at both ends of its space"
+        )
 
 
 def _called(

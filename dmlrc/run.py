@@ -88,7 +88,7 @@ def run(
             "a study and its methods are wanted themselves, not their names: `dmlrc.studies.get` finds a study by its "
             "name, and the study's `method` one of its methods"
         )
-    if proposals < 1:
+    if not isinstance(proposals, int) or proposals < 1:
         raise UsageError(f"proposals is {proposals}, and a search wants one trial at a time, or more: give 1")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)

@@ -508,8 +508,8 @@ MUTATIONS = (
     Mutation(
         "nothing-to-train",
         "dmlrc/preflight.py",
-        "            if torch.stack(gradients).any():",
-        "            if gradients:",
+        "    if not torch.stack(first[1]).any():",
+        "    if not first:",
         "a loss that is always 0 is searched, and gets a rank",
         ("tests/test_preflight.py", "-k", "zero"),
     ),

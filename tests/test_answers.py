@@ -40,8 +40,9 @@ def test_a_model_of_no_size(size):
 
 
 def test_a_search_of_no_trials_at_a_time():
-    with pytest.raises(UsageError, match="proposals is 0"):
-        run.run(studies.get("glyphs-smoke"), proposals=0)
+    for proposals in (0, 1.5):
+        with pytest.raises(UsageError, match=f"proposals is {proposals}"):
+            run.run(studies.get("glyphs-smoke"), proposals=proposals)
 
 
 @pytest.mark.parametrize("network", [torchvision.models.resnet18(), torch.nn.ReLU(), "resnet18"])

@@ -244,8 +244,8 @@ class _Reader:
         return ["set", *sorted(_hash(self.tell(item)) for item in values)]
 
     def _mapping(self, values: Mapping) -> Any:
-        told = ((key, key if isinstance(key, str) else self.tell(key)) for key in values)
-        keys = {name if isinstance(name, str) else _hash(name): key for key, name in told}
+        names = ((key, key if isinstance(key, str) else self.tell(key)) for key in values)
+        keys = {name if isinstance(name, str) else _hash(name): key for key, name in names}
         return {name: self.tell(values[keys[name]]) for name in sorted(keys)}
 
     def _partial(self, value: functools.partial) -> Any:

@@ -119,8 +119,8 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     frames = (records.trials, records.reruns)
     trials, reruns = (frame.groupby(["method", "state"]).size().unstack(fill_value=0) for frame in frames)
-    ended_well = records.trials[records.trials["state"] == "complete"].groupby("method")["repetition"].nunique()
-    counts = {"trials": trials.sum(axis=1), "searches": ended_well, "reruns": reruns.get("complete")}
+    with_result = records.trials[records.trials["state"].eq("complete")].groupby("method")["repetition"].nunique()
+    counts = {"trials": trials.sum(axis=1), "searches": with_result, "reruns": reruns.get("complete")}
     for state in NO_RESULT:
         counts |= {state: trials.get(state), f"{state}_reruns": reruns.get(state)}
     names = ordered([*methods, *records.runs["method"], *trials.index, *reruns.index], methods)
