@@ -21,6 +21,7 @@ LUCKS = {
     "from half to one and a half": lambda methods: np.linspace(0.5, 1.5, methods),
     "half of them a third": lambda methods: np.where(np.arange(methods) < methods // 2, 1 / 3, 1.0),
     "one of them three times": lambda methods: np.where(np.arange(methods) == methods - 1, 3.0, 1.0),
+    "one of them twenty times": lambda methods: np.where(np.arange(methods) == methods - 1, 20.0, 1.0),
 }
 """The standard deviation of each method's search; the last method, which is among the best, varies most."""
 SCORES = {
@@ -29,8 +30,9 @@ SCORES = {
     "apart": lambda methods: np.linspace(0.0, 6.0, methods),
 }
 METHODS, SEARCHES = (5, 8, 14, 20), (2, 3, 5)
-PROMISED, LEAST = ["ranks", "best", "holm", "interval"], 0.93
-"""What chapter 5 promises of 95 % of studies, but for a point or two with the fewest searches and losses."""
+PROMISED, LEAST = ["ranks", "best", "holm", "interval"], dict.fromkeys(LUCKS, 0.93) | {"one of them twenty times": 0.88}
+"""What chapter 5 promises of 95 % of studies, but for a point or two with the fewest searches and losses; of 90 % where
+one loss is far noisier than the others."""
 
 
 def rates(
@@ -77,9 +79,9 @@ def main() -> None:
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(names)
     print(table.round(3).to_string())
     print(table.groupby(["luck", "scores"]).min().round(3).to_string())
-    low = table[table[PROMISED].min(axis=1) < LEAST]
+    low = table[table[PROMISED].min(axis=1) < table.index.get_level_values("luck").map(LEAST)]
     if len(low) and not given.pooled:
-        sys.exit(f"{len(low)} of {len(table)} rows lie below {LEAST}:\n{low.round(3).to_string()}")
+        sys.exit(f"{len(low)} of {len(table)} rows lie below what is promised:\n{low.round(3).to_string()}")
 
 
 if __name__ == "__main__":

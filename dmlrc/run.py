@@ -88,8 +88,9 @@ def run(
             "a study and its methods are wanted themselves, not their names: `dmlrc.studies.get` finds a study by its "
             "name, and the study's `method` one of its methods"
         )
-    if not isinstance(proposals, int) or proposals < 1:
-        raise UsageError(f"proposals is {proposals}, and a search wants one trial at a time, or more: give 1")
+    for name, count in (("proposals", proposals), ("workers", 1 if workers is None else workers)):
+        if not isinstance(count, int) or count < 1:
+            raise UsageError(f"{name} is {count}, and at least one at a time is wanted: give 1, or more")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
     limit = Limit(seconds)
