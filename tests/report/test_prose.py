@@ -7,6 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from dmlrc import studies
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 # The preregistration says, as of its date, what was known and where the bounds lie: its numbers are typed on purpose.
@@ -159,3 +161,14 @@ def test_a_sentence_that_should_be_a_table_is_seen():
     assert not too_full("{glue:text}`a` to {glue:text}`b` % of 3 to 4, and 7 of 9, in 2020 ([A, 2021](b#c))")
     assert not too_full("*Birds* are CUB-200 (2010), *cars* Cars crops and *groceries* Grocery Store.")
     assert list(sentences("One. Two (3.5 %).\n\n- Three")) == ["One.", "Two (3.5 %).", "- Three"]
+
+
+@pytest.mark.parametrize("chapter", ["03_a_fair_race", "11_roth2020", "12_fehervari2019", "13_zhai2019", "14_oi2021"])
+def test_a_papers_page_says_how_it_is_run_in_full(chapter):
+    [path] = [path for path in NOTEBOOKS if path.stem == chapter]
+    cells = nbformat.read(path, as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    [name] = re.findall(r"`dmlrc study run (cub200-\w+)`", text)
+    [paper] = re.findall(r"`dmlrc study list --all (\w+)`", text)
+    assert name == f"cub200-{paper}"
+    assert studies.get(name).name == name
