@@ -214,7 +214,7 @@ def table(
     marks = None if marks is None else titles.in_headings(marks)
     alone = f"{caption} {block.text}" if (block := _block.get()) else caption
     _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(alone)))
-    html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks, links)
+    html = _long(_marked(cells, marks), name, wrap, links) if filters else _scrolling(cells, name, wrap, marks, links)
     downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     _show("table", name, html, caption, downloads, folded)
 
@@ -334,6 +334,16 @@ def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
 
 
+def _linked(cells: pd.DataFrame, links: Mapping[str, str] | None) -> pd.DataFrame:
+    """`_escaped`, the names of rows as links."""
+    escaped, links = _escaped(cells), FOOT_LINKS | dict(links or {})
+    if not links.keys() & set(cells.index):
+        return escaped
+    pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
+    names = [f'<a href="{address}">{text}</a>' if address else text for address, text in pairs]
+    return escaped.set_axis(pd.Index(names, name=cells.index.name))
+
+
 def _as_html(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
@@ -412,13 +422,8 @@ def _crowd(cells: pd.DataFrame) -> str:
 
 def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None, links: Mapping | None) -> str:
     look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
-    escaped = _escaped(cells)
-    links = FOOT_LINKS | dict(links or {})
-    if links.keys() & set(cells.index):
-        pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
-        names = [f'<a href="{address}">{text}</a>' if address else text for address, text in pairs]
-        escaped = escaped.set_axis(pd.Index(names, name=cells.index.name))
-        marks = None if marks is None else marks.set_axis(escaped.index)
+    escaped = _linked(cells, links)
+    marks = None if marks is None else marks.set_axis(escaped.index)
     styler = _styler(escaped, marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
     return _ROOM.format(escape(name), styler.set_table_attributes(f'class="{look}"').to_html())
@@ -436,9 +441,9 @@ def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
     return marked
 
 
-def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
+def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str, str] | None = None) -> str:
     """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
-    named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
+    named = _linked(cells, links).rename_axis(None).rename_axis(cells.index.name, axis=1)
     look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
     html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
     return _ROOM.format(escape(name), html.replace(" ± ", "\u00a0±\u00a0"))  # an interval stays on its line

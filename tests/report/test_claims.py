@@ -1083,6 +1083,12 @@ def test_the_card_counts_verdicts(edition, quick_bootstrap, monkeypatch):
     assert found.loc["roth-f6", "outcome"] == "agrees"
     assert set(found.loc[["zhai-t2", "zhai-t3"], "outcome"]) == {"not run"}
     assert found.loc["zhai-f1", "outcome"] == "no result"
-    cells = card.card(found)
+    shown = {}
+    monkeypatch.setattr(card.publish, "table", lambda name, cells, *_, **given: shown.update({name: (cells, given)}))
+    card.publish_card("whole", found, "All.")
+    card.publish_card("musgrave", card.report_card(edition, made, of="musgrave"), "One paper's.")
+    (cells, given), (own, _) = shown.values()
+    assert cells.columns[0] == "ours"  # the answer stands where a phone shows it
     assert cells.loc["musgrave-t4", "by how much"].endswith("reproduced; rank correlation of the order: x +0.50")
-    assert cells.loc["musgrave-t4", "here"] == '<a href="04_which_loss_wins.html#musgrave-t4">musgrave-t4</a>'
+    assert given["links"]["musgrave-t4"] == "04_which_loss_wins.html#musgrave-t4"
+    pd.testing.assert_frame_equal(own, cells[cells["paper"] == "Musgrave et al. 2020"].drop(columns="paper"))

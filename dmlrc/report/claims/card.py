@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
-from markupsafe import Markup
 
 from dmlrc import papers
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions, prose, published, tables, titles
+from dmlrc.report import editions, prose, publish, published, tables, titles
 from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
 from dmlrc.report.claims.claim import PAPER
@@ -56,12 +55,15 @@ def outcome(given: Counter) -> str:
     return AGREES if not failed and 2 * held >= given.total() - given[NOT_RUN] else PARTLY
 
 
-def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
-    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text)."""
-    judgements = judge_all(edition) if judged_claims is None else judged_claims
+def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = None, of: str = "") -> pd.DataFrame:
+    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text).
+
+    of: the paper, default all.
+    """
+    judgements = judge_all(edition, of or None) if judged_claims is None else judged_claims
     ranked, rows = _orders(edition), {}
     for id, exhibit in EXHIBITS.items():
-        if exhibit.paper not in PAPERS:
+        if exhibit.paper not in PAPERS or of not in ("", exhibit.paper):
             continue
         own = [claim.id for claim in CLAIMS if id in claim.decides and exhibit.has_result and not exhibit.alone]
         given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
@@ -125,14 +127,14 @@ def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]
             yield OF_FEHERVARI[row.second], row.first, row.rho
 
 
-def card(frame: pd.DataFrame) -> pd.DataFrame:
-    """The cells of the report card; frame: `report_card`."""
-    link = Markup('<a href="{}.html#{}">{}</a>')
-    heads = {"paper": "paper", "called": "there", "shows": "it shows", "outcome": "ours"}
-    cells = frame[list(heads)].rename(columns=heads).astype(object).rename_axis("Id")
-    cells["by how much"] = list(map(_measure, frame.itertuples()))
-    links = [link.format(row.chapter, row.Index, row.Index) for row in frame.itertuples()]
-    return cells.assign(here=pd.Series(links, cells.index, dtype=object))
+def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:
+    """Publish `report_card` under a name: the answer beside the id, which leads to the exhibit. given: of `table`."""
+    heads = {"outcome": "ours", "extent": "by how much", "shows": "it shows", "called": "there", "paper": "paper"}
+    if frame["paper"].nunique() == 1:
+        del heads["paper"]
+    cells = frame.assign(extent=list(map(_measure, frame.itertuples())))[list(heads)].rename(columns=heads)
+    links = {id: f"{chapter}.html#{id}" for id, chapter in frame["chapter"].items()}
+    publish.table(name, cells.rename_axis("Id"), caption, data=frame, wrap=True, links=links, **given)
 
 
 def _measure(row: tuple) -> str:
