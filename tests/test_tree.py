@@ -30,12 +30,16 @@ def test_the_root_holds_what_is_read_first():
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
 FAULTS = {"library": 187, "report": 168}  # settings, kinds, digests and columns that the campaign of faults asked for
 CAPTIONS = 33  # what the captions of several tables share is shown once, and stands in the LaTeX of each
+CARDS = 17  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
 RECORDS = 172  # what a longer search gains and chooses, the gap that each ranking tells, a cross between numbers
 
 
 @pytest.mark.parametrize(
     ("part", "most"),
-    [("library", 16_465 + SECTIONS + FAULTS["library"]), ("report", 18_461 + FAULTS["report"] + RECORDS + CAPTIONS)],
+    [
+        ("library", 16_465 + SECTIONS + FAULTS["library"]),
+        ("report", 18_461 + FAULTS["report"] + RECORDS + CAPTIONS + CARDS),
+    ],
 )
 def test_a_budget_of_lines_holds(part, most):
     """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""

@@ -148,7 +148,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
     made = replace(table, means=lambda records: means)
-    nothing = pd.DataFrame({"method": [], "state": [], "kind": [], "stopped": []})
+    nothing = pd.DataFrame({"method": [], "state": [], "kind": [], "stopped": [], "repetition": []})
     records = SimpleNamespace(
         name="grocery-quick/roth2020",
         scores=pd.DataFrame({"method": means.index}),
@@ -163,7 +163,8 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     cells = others.row_cells([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
     best = others.best_row(made, records)
-    assert (best["mean"], best["over_untrained"]) == pytest.approx((0.6, -0.3))
+    assert (best["mean"], best["lift"]) == pytest.approx((0.6, 0.5 - 0.9))
+    assert cells.loc["Lift by training (Roth et al. 2020)", "grocery-quick"] == "-40.00"  # of its rows not shown too
     assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0 (2 of 3) ↓"
     assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "32 x 2 (56 x 2)"  # as run, and the paper's
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
@@ -183,7 +184,7 @@ def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
         numbers = others.numbers([main])
         assert numbers["grocery.roth2020.first"] == "Contrastive (D)"
         np.testing.assert_equal(numbers["grocery.roth2020.tied"], ties)
-        assert numbers["grocery.roth2020.over_untrained"] == pytest.approx(-30)
+        assert numbers["grocery.roth2020.lift"] == pytest.approx(-40)
 
 
 def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
@@ -228,6 +229,10 @@ def test_a_method_at_a_glance(found, monkeypatch):
     values = page.finished_trials(found, BEST)["value"]
     assert glance["median trial"].iloc[0] == f"{100 * values.median() / values.max():.0f} %"
     assert glance["a search, minutes"].iloc[0] == "2"
+    [means] = (frame["mean"] for frame in page.standings(found).values())
+    over = labels.signed(means.drop(PRETRAINED).mean() - means[PRETRAINED], 2, "")
+    assert glance["lift by training"].tolist() == [over]
+    assert page.standing_cells(found, BEST)["lift by training"].tolist() == [over]
 
 
 def test_gains_are_over_the_untrained_trunk(found):

@@ -152,8 +152,10 @@ def test_samples_per_class():
         "2 x 37",
         "1 x 75",
         "Untrained trunk",
+        LIFT,
     ]
-    assert cells["the paper, CUB200"].tolist() == ["59.5", "59.6", "60.0", "60.8", "61.3", "59.6", "40.9", "–"]
+    assert cells.columns[-1] == "the paper, CUB200"
+    assert cells["the paper, CUB200"].tolist() == ["59.5", "59.6", "60.0", "60.8", "61.3", "59.6", "40.9", *"––"]
     assert cells.loc["Untrained trunk", MAIN] == "20.0"
     assert cells.loc["6 x 12", MAIN] == "42.0 ± 0.0 (3)"
     assert marks.loc["2 x 37", MAIN] == "best"
@@ -171,6 +173,8 @@ def test_floats_and_bits_beside_tables_5_and_6():
     assert cells.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "50.0 ± 0.0 (1–2)"  # of the main study, not of the sweep
     assert cells.loc["NormSoftmax, 128 d", (MAIN, "R@1")].startswith("46.1")
     assert cells.loc["LMCL, 512 d", (MAIN, "R@1")] == "–"
+    assert cells.loc[LIFT, (MAIN, "R@1")].startswith("+2")
+    assert cells.loc[LIFT, ("Cars196", "R@1")] == "–"
     assert marks.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "best"
     assert marks.loc["NormSoftmax, 2048 d", ("CUB200", "R@1")] == "best"
     assert not any(row.startswith("NormSoftmax, 16 ") for row in cells.index)

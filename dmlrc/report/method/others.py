@@ -19,7 +19,7 @@ from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
 from dmlrc.report.method.page import noted
 from dmlrc.report.method.samplers import SAMPLERS
-from dmlrc.report.results_table import results_table
+from dmlrc.report.results_table import LIFT, results_table
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
@@ -141,7 +141,8 @@ def system_cells() -> pd.DataFrame:
 def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFrame:
     """Rows of tables as cells: our R@1 with its ranks around each study, settings and batch of the paper.
 
-    Last, what the untrained trunk has in each paper's pipeline. What was not run has no column.
+    Last, what the untrained trunk has in each paper's pipeline, and how far training lifts all rows of its table on
+    average. What was not run has no column.
     """
     rows = []
     tables_of = {table.paper: table for table, _ in those}
@@ -165,6 +166,10 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
             text = "not run" if records is None else "–"
             trunk = np.nan if records is None else means[table.paper, study]["mean"].get(PRETRAINED, np.nan)
             rows.append(row | {"column": study, "mean": trunk, "text": text})
+        row = {"row": f"{LIFT} ({labels.paper(table.paper)})", "form": "+.2%"}
+        for study in common.present(recorded[table.experiment]):
+            scores = means[table.paper, study]["mean"].drop(fehervari.FLOATS, errors="ignore")
+            rows.append(row | {"column": study, "mean": tables.lift(scores)})
     cells, _ = results_table(pd.DataFrame(rows), digits=1)
     return cells.loc[:, ~cells.isin(["not run", "–"]).all()].rename_axis("Row")
 
@@ -188,20 +193,20 @@ def _standing(means: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
-    """The row of a table with the highest mean R@1, as printed: first, mean, tied and over_untrained; {} without any.
+    """The row of a table with the highest mean R@1, as printed: first, mean, tied and lift; {} without any.
 
-    tied: how many of its others tie with it by the noise of seeds; NaN where each row was run once.
+    tied: how many of its others tie with it by the noise of seeds; NaN where each row was run once. lift: of all rows.
     """
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
-    trained = _standing(means[means.index.isin([*names, PRETRAINED])])
+    means = means[means.index.isin([*names, PRETRAINED])]
+    trained = _standing(means)
     if trained.empty:
         return {}
     first = trained["mean"].idxmax()
     lead, once = trained.loc[first], trained["half"].isna().all()
     tied = np.nan if once else float(trained["among_best"].drop(first).sum())
-    over = float(lead["mean"] - lead["untrained"])
-    return {"first": names[first], "mean": float(lead["mean"]), "tied": tied, "over_untrained": over}
+    return {"first": names[first], "mean": float(lead["mean"]), "tied": tied, "lift": tables.lift(means["mean"])}
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
@@ -213,7 +218,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
             if lead := records and best_row(table, records):
                 key = f"{main.meta['dataset']}.{table.paper}"
                 named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
-                named[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
+                named[f"{key}.lift"] = 100 * lead["lift"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
         named["bits"] = float(common.protocol_of(records, "proxy_softmax")["embedding_dim"])
         named["floats"] = float(common.protocol_of(records, "triplet_semihard")["embedding_dim"])

@@ -11,7 +11,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, editions, everything, labels, published, rates, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
-from dmlrc.report.results_table import results_table
+from dmlrc.report.results_table import LIFT, results_table
 
 MEASURED = "the Reality Check"
 """The column of `claimed_scores` for what was measured; it is there where the method is in that paper's tables."""
@@ -103,6 +103,7 @@ def glance(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
             "place": f"{(means > means[method]).sum() + 1} of {len(means)}",
             "behind": f"{100 * (means.max() - means[method]):.1f}",
             "tied with the best": "yes" if frame["tied"][method] else "no",
+            LIFT.lower(): labels.signed(tables.lift(frame["mean"]), 2, ""),
             "median trial": shares.get(study, "–"),
             "a search, minutes": f"{tables.cost(by_title[study])['search_seconds'][method] / 60:.0f}",
         }
@@ -128,11 +129,12 @@ def standing_cells(by_title: Mapping[str, StudyRecords], method: str) -> pd.Data
             "tied with the best": "yes" if own["tied"] else "no",
             "the best": f"{labels.percent(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
             "untrained trunk": labels.percent(score["untrained"]),
+            LIFT.lower(): labels.signed(tables.lift(frame["mean"]), 2, ""),
         }
         rows += [score | {"cut_off": tables.cut_off(by_title[study]).get(method, 0.0)}, precision]
         rows += [{"row": study, "column": name, "text": text} for name, text in texts.items()]
     cells, _ = results_table(pd.DataFrame(rows))
-    order = ["MAP@R", "rank", "tied with the best", "P@1", "the best", "untrained trunk"]
+    order = ["MAP@R", "rank", "tied with the best", "P@1", "the best", "untrained trunk", LIFT.lower()]
     return cells[order].rename_axis("Study")
 
 

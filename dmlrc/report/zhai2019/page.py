@@ -129,8 +129,8 @@ def compare_samples(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
     names = frame["source"].replace(common.PAPER, "the paper, CUB200")
     trunks = common.ours(by_study, common.trunk_row)
     scores = common.with_ranks(pd.concat([frame.assign(column=names), trunks]))
-    column = pd.Categorical(scores["column"], [*trunks["column"], "the paper, CUB200"])
-    return scores.assign(row=scores["method"].map(zhai_label), column=column)
+    scores = with_foot(scores.assign(row=scores["method"].map(zhai_label)))
+    return scores.assign(column=pd.Categorical(scores["column"], [*trunks["column"], "the paper, CUB200"]))
 
 
 # Tables 5 and 6: floats and bits
@@ -167,7 +167,7 @@ def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
     blocks += [common.under(part, dataset, "R@1") for dataset, part in theirs.groupby("dataset", sort=False)]
     scores = common.with_ranks(pd.concat(blocks))
     sizes = scores["dim"].map(", {:g} ".format) + scores["binary"].map({True: "bits", False: "d"})
-    return common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes.fillna("")))
+    return with_foot(common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes.fillna(""))))
 
 
 # Figures 2, 3 and 4
@@ -275,9 +275,11 @@ def _of_study(main: str) -> dict[str, float]:
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
     [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
+    sized = embeddings(table, dims).query("metric == @R1")["mean"].mean() - starts.of_trunk(table)
     alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
         "lift": 100 * tables.lift(pd.concat([alike, pd.Series({PRETRAINED: trunk})])),
+        **{"layouts_lift": 100 * (layouts.mean() - trunk), "sized_lift": 100 * sized},
         **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
         "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
