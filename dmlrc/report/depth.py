@@ -274,7 +274,7 @@ def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
     for series, known in by_series.items():
         by_label = {depth.label: depth for depth in known}
         for label in series.studies:
-            absent = [{"column": "losses", "mean": np.nan, "text": UNFINISHED}]
+            absent = [{"column": "lift of MAP@R", "mean": np.nan, "text": UNFINISHED}]
             cells = _worth(by_label[label]) if label in by_label else absent
             rows += [{"row": (series.title, label)} | cell for cell in cells]
     return results_table(pd.DataFrame(rows))[0].rename_axis(["Images and network", "What trains"])
@@ -283,16 +283,16 @@ def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
 def _worth(depth: Depth) -> list[dict]:
     gains = {base: newer(depth, base) for base in tables.CLASSICS}
     return [
-        {"column": "losses", "text": str(len(depth.scores))},
-        {"column": "untrained MAP@R", "mean": depth.untrained[METRIC]},
         {"column": "lift of MAP@R", "mean": depth.lifts[METRIC], "form": "+.2%"},
         {"column": "lift of P@1", "mean": depth.lifts[PRECISION], "form": "+.2%"},
+        {"column": "untrained MAP@R", "mean": depth.untrained[METRIC]},
         *(
             {"column": f"newer over {labels.method_label(base)}, %", "mean": gain.value, "half": gain.half}
             | {"form": "+.1%"}
             for base, gain in gains.items()
             if gain
         ),
+        {"column": "losses", "text": str(len(depth.scores))},
     ]
 
 

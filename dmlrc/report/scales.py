@@ -65,9 +65,9 @@ def scale_cells(ways: pd.DataFrame) -> pd.DataFrame:
     scales = ways[["lowest", "highest"]].to_numpy()
     gains = ways[["difference", "low", "high"]].to_numpy()
     shown = {
-        "validation": ways["validation"].map(labels.percent),
-        "test": ways["test"].map(labels.percent),
         "gain": [labels.percent(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
+        "test": ways["test"].map(labels.percent),
+        "validation": ways["validation"].map(labels.percent),
         "SD between searches": ways["luck"].map(labels.percent),
         "scales that won": [f"{labels.number(low)} to {labels.number(high)}" for low, high in scales],
     }

@@ -299,7 +299,7 @@ def test_the_page_tells_every_verdict(recorded):
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
     short = page.short_cells(judged)
     assert len(short) == 9
-    assert short.columns.to_list() == ["Expected", "CUB-200 (2010)", "Cars crops", "Grocery Store"]
+    assert short.columns.to_list() == ["CUB-200 (2010)", "Cars crops", "Grocery Store", "Expected"]
     newer = short.loc["H3. Newer losses gain little over those of 2006."]
     assert newer["Expected"].endswith(": at most 5 %")
     gains = next(each for each in judged if (each.hypothesis, each.study) == ("H3", CUB)).findings

@@ -101,7 +101,7 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
     apart = table["gradient"].map(lambda apart: "0" if apart < SAME else f"{100 * apart:.0f} %")
     values = table.assign(gradient=apart, **table[["value", "value_other"]].map("{:.6f}".format))
     heads = {"other": "against", "value": "its value", "value_other": "the other's", "gradient": "gradients apart"}
-    return values.rename(columns=heads).set_index("loss")
+    return values.set_index("loss")[["other", "gradient", "value", "value_other", "batch"]].rename(columns=heads)
 
 
 # What papers claim

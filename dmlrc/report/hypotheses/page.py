@@ -39,7 +39,8 @@ def short_cells(cases: Sequence[Judged]) -> pd.DataFrame:
         wanted = f"{STATISTICS[hypothesis.number]}: {region(hypothesis.number, regions[0]) if regions else '–'}"
         short = {titles.title(one.study): _short(one) for one in own}
         rows[f"{hypothesis.number}. {hypothesis.sentence}"] = {"Expected": wanted, **short}
-    return pd.DataFrame.from_dict(rows, orient="index").fillna("–").rename_axis("Prediction")
+    cells = pd.DataFrame.from_dict(rows, orient="index").fillna("–").rename_axis("Prediction")
+    return cells[[*cells.columns.drop("Expected"), "Expected"]]  # a phone shows the first verdict
 
 
 def _short(case: Judged) -> str:

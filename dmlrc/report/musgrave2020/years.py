@@ -76,7 +76,7 @@ def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """`tables.claimed_improvement` as cells."""
     cells = gains.assign(**gains[["r1", "r1_baseline"]].map(labels.one_digit), gain=gains["gain"].map(labels.whole))
     heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
-    columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
+    columns = ["dataset", "gain", "r1", "r1_baseline", "year", "method"]
     return cells.set_index("paper")[columns].rename(columns=heads)
 
 
