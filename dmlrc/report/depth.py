@@ -5,6 +5,7 @@ hypotheses H7, H9 and H11: those that are complete, with a search luck that is b
 once, or elsewhere.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -189,6 +190,11 @@ class Step:
     without: Mapping[str, str]
 
     @property
+    def gain(self) -> float:
+        """Points of MAP@R that the mean of the losses gains."""
+        return 100 * float(self.other.scores.mean() - self.one.scores.mean())
+
+    @property
     def holding(self) -> int:
         """The number of omissions of a method that leave the verdict as it is."""
         return sum(verdict == self.verdict for verdict in self.without.values())
@@ -329,44 +335,59 @@ def step_cells(by_place: Mapping[tuple[str, str], Step]) -> pd.DataFrame:
 # The numbers of the text
 
 
+def to_half() -> Step:
+    """The step from MobileNetV2's embedder alone to half of the network."""
+    by_label = {depth.label: depth for depth in depths(MOBILENET)}
+    return step(by_label[ALONE], by_label[HALF])
+
+
 def numbers() -> dict[str, float | str]:
-    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set."""
-    values: dict[str, float | str] = {}
+    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set, and to half.
+
+    sure: how many pairs two depths of a network distinguish in opposite orders.
+    """
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
-    for name, labelled in every.items():
-        values |= {f"{name}.{key}": value for key, value in _of_step(labelled[ALONE], labelled[BLOCK]).items()}
+    deeper = {name: labelled[BLOCK] for name, labelled in every.items()} | {"half": every["mobilenet"][HALF]}
+    values: dict[str, float | str] = {}
+    for name, depth in deeper.items():
+        alone = every.get(name, every["mobilenet"])[ALONE]
+        values |= {f"{name}.{key}": value for key, value in _of_step(alone, depth).items()}
+    pairs = (pair for labelled in every.values() for pair in itertools.combinations(labelled.values(), 2))
+    values["sure"] = sum(len(surely_turned(*pair)) for pair in pairs)
     values["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
     values["mobilenet.lost"] = -values["mobilenet.lift_precision.alone"]
     values["missing"] = ", ".join(MOBILENET.missing)
     return values
 
 
-def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
-    """Points of concatenated MAP@R; shares and gains of newer losses in percent.
+def _of_step(alone: Depth, deeper: Depth) -> dict[str, float | str]:
+    """Points of concatenated MAP@R; shares, P@1 and gains of newer losses in percent.
 
-    sure: how many pairs both depths tell apart, in opposite orders. holding: how many omissions of a loss leave what
-    the ranges say.
+    holding: how many omissions of a loss leave what the ranges say. tied: the methods that tie with the best.
     """
-    swapped, _ = statistics.discordant_pairs(alone.scores, block.scores)
-    lucky, change = lucky_turns(alone, block), step(alone, block)
+    swapped, _ = statistics.discordant_pairs(alone.scores, deeper.scores)
+    lucky, change, summary = lucky_turns(alone, deeper), step(alone, deeper), deeper.compared.summary
     values = {
         "swapped": swapped,
         "lucky.low": lucky.low,
         "lucky.high": lucky.high,
-        "sure": len(surely_turned(alone, block)),
-        "first": ", ".join(depth.scores.idxmax() for depth in (alone, block)),
-        "last": ", ".join(depth.scores.idxmin() for depth in (alone, block)),
+        "first": ", ".join(depth.scores.idxmax() for depth in (alone, deeper)),
+        "last": ", ".join(depth.scores.idxmin() for depth in (alone, deeper)),
+        "tied": ", ".join(summary.index[summary["among_best"]]),
         "ratio": change.ratio.value,
         "apart": APART[change.verdict],
         "holding": change.holding,
         "losses": len(change.without),
-        "gain.least": 100 * (block.scores - alone.scores).min(),
-        "contrastive_precision.block": 100
-        * float(block.precision.summary["mean"]["contrastive"] - block.untrained[PRECISION]),
+        "range": 100 * deeper.compared.range.value,
+        "gain": change.gain,
+        "gain.least": 100 * (deeper.scores - alone.scores).min(),
+        "contrastive_precision": 100
+        * float(deeper.precision.summary["mean"]["contrastive"] - deeper.untrained[PRECISION]),
     }
-    for name, depth in {"alone": alone, "block": block}.items():
+    for name, depth in {"alone": alone, "deeper": deeper}.items():
         values |= {f"lift.{name}": 100 * depth.lifts[METRIC], f"lift_precision.{name}": 100 * depth.lifts[PRECISION]}
+        values |= {f"precision.{name}": 100 * float(depth.precision.summary["mean"].mean())}
         gain = newer(depth, tables.CLASSICS[0])
         values |= {f"newer.{name}": 100 * gain.value}
         values |= {f"newer.{name}.low": 100 * gain.low, f"newer.{name}.high": 100 * gain.high}

@@ -178,16 +178,16 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     """The parts that reorder their losses: those that do so clearly more than these lie apart, and as much.
 
-    sweeps: those of `measures.SWEEPS` among the latter. sampler, sampler.own: percent. recipe.low, recipe.high:
-    by other rules of who is compared, percent; recipe.clearly: in how many of its choices (recipe.choices).
+    above: whose interval lies above that. sweeps: those of `measures.SWEEPS` among as_much. sampler, sampler.own,
+    recipe.low, recipe.high (by other rules of who is compared): percent; recipe.clearly: in how many recipe.choices.
     """
     parts = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
     rules = measures.recipe_rules(records)
     named = {
         "clearly": ", ".join(name for name, part in parts.items() if part.clearly),
         "as_much": ", ".join(sorted(name for name, part in parts.items() if part.as_much)),
-        "sampler": 100 * parts["sampler"].against.value,
-        "sampler.own": 100 * parts["sampler"].own.value,
+        "above": ", ".join(name for name, part in parts.items() if part.against.low > part.own.value),
+        **{"sampler": 100 * parts["sampler"].against.value, "sampler.own": 100 * parts["sampler"].own.value},
         "sweeps": ", ".join(name for name in measures.SWEEPS if name in parts and parts[name].as_much),
         "recipe.clearly": int(rules["clearly"].sum()),
         "recipe.choices": len(rules),
