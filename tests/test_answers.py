@@ -73,7 +73,7 @@ def test_a_sampler_or_an_optimiser_that_there_is_not_is_told_before_anything_run
 
 @pytest.mark.parametrize("setting", ["test_metrics", "val_metrics", "train_metrics"])
 def test_a_metric_that_there_is_not_is_told_before_anything_runs(setting, home):
-    with pytest.raises(UsageError, match="unknown metric 'nmmi': did you mean 'nmi'"):
+    with pytest.raises(UsageError, match=f"unknown metric in {setting} 'nmmi': did you mean 'nmi'"):
         run.run(*_with_metric(setting, "nmmi"))
     assert not paths.runs().exists()
     for known in ("nmi", "recall_at_17", "num_excluded_queries"):
