@@ -253,9 +253,9 @@ def photos(
     _print_lines(studies.photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     dmlrc.preflight.fitting(chosen, chosen.methods)
+    errors.require("search", "a search for hyperparameters")  # before anything is written
     if check:
         return
-    errors.require("search", "a search for hyperparameters")  # before anything is written
     studies.own.enter(entry)
     with _interruptible():
         dmlrc.run.run(chosen, workers=workers)
@@ -277,6 +277,7 @@ def power(
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:
     """Plan how many searches and reruns tell two methods apart, and how long they take: before you run them."""
+    errors.require("book", "a plan of searches")
     design, cost = report.planning.asked(study, search_sd, seed_sd, methods)
     _print_lines(report.planning.planning_lines(design, difference, cost))
     if plot:
@@ -291,8 +292,9 @@ def embed_command(
     output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
 ) -> None:
     """Embed every image in a folder: writes embeddings (N, D) and the paths (N,) of the images."""
-    count, size = dmlrc.models.saved.embed_folder(model, folder, output)
-    typer.echo(f"{output}: {report.labels.plural(count, 'embedding')} of {size} numbers")
+    count, size, models = dmlrc.models.saved.embed_folder(model, folder, output)
+    joined = f", {size // models} by each of {models} models" * (models > 1)
+    typer.echo(f"{output}: {report.labels.plural(count, 'embedding')} of {size} numbers{joined}")
 
 
 @app.command()
@@ -399,7 +401,8 @@ def main() -> None:
     try:
         app()
     except DmlrcError as error:
-        print(f"dmlrc: {error}", file=sys.stderr)
+        notes = map(printable, getattr(error, "__notes__", ()))
+        print("\n".join([f"dmlrc: {error}", *notes]), file=sys.stderr)
         sys.exit(error.exit_code)
     except (OSError, MemoryError) as error:  # of this machine, wherever it came up
         print(f"dmlrc: {_refused(error)}", file=sys.stderr)

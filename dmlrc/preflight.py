@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import data, papers
+from dmlrc import data, models, papers
 from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
-from dmlrc.errors import LossError, UsageError
+from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
 from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
+from dmlrc.models.files import TIMM
 from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, Study
 from dmlrc.records import fingerprint
@@ -52,18 +53,31 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
     for method in methods:
         protocol = study.protocol_of(method)
         try:
+            _check_trunk(method, protocol)
             splits = split(images, protocol, study.class_order, study.seed)
             check_batches(method, protocol, images.labels, splits, study.methods)
             check_pairs(images.labels, splits, protocol.validates)
             fit.append(method)
-        except UsageError as error:
+        except (UsageError, MissingDataError) as error:
             reasons[method.name] = str(error)
     if reasons and (named or not fit):
         name, reason = next(iter(reasons.items()))
-        raise UsageError(f"{name} does not fit data set {study.dataset!r}: {reason}")
+        raise UsageError(f"{name} does not fit study {study.name!r} on data set {study.dataset!r}: {reason}")
     for name, reason in reasons.items():
         print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
     return fit
+
+
+def _check_trunk(method: Method, protocol: Protocol) -> None:
+    """Raise UsageError for a trunk that there is not, MissingDataError for its file, where the method changes it."""
+    if not {"trunk", "weights"} & method.changes.keys():
+        return
+    if protocol.trunk.startswith(TIMM):
+        models.from_timm.image_size(protocol.trunk)
+    elif protocol.trunk not in models.names():
+        raise unknown("trunk", protocol.trunk, [*models.names(), f"{TIMM}NAME"])
+    if protocol.weights not in (None, "imagenet", "package"):
+        models.find_weights(protocol.weights)
 
 
 @defaults()

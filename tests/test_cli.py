@@ -218,6 +218,7 @@ def test_one_bad_folder_leaves_the_list_of_studies_as_it_is(call, home, path):
         (["study", "run", "glyphs-smoke", "--scheduler", "tcp://localhost:1"], "distributed", "dask"),
         (["book", "glyphs-smoke"], "papermill", "book"),
         (["compare", "loss.py", "--study", "glyphs-smoke"], "papermill", "book"),
+        (["power", "--study", "glyphs-smoke", "--difference", "2"], "seaborn", "book"),
     ],
 )
 def test_what_an_extra_brings_is_asked_for_before_anything_is_run(call, monkeypatch, home, arguments, lacking, extra):

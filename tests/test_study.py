@@ -615,8 +615,14 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_f
     found = records.load("tiny")
     assert set(found.runs["method"]) == {"contrastive"}
     assert large not in ran
-    with pytest.raises(UsageError, match="large does not fit data set"):
+    with pytest.raises(UsageError, match=r"large does not fit study .* on data set"):
         run.run(tiny, methods=[large, PICKED[1]])
+    for changes, says in (
+        ({"trunk": "resnet17"}, "unknown trunk 'resnet17'"),
+        ({"weights": "x.pth"}, "at x.pth: give"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            run.run(tiny, methods=[replace(PICKED[0], name="other", changes=changes)])
     assert set(records.load("tiny").runs["method"]) == {"contrastive"}
 
 

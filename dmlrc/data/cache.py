@@ -171,7 +171,9 @@ def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndar
                 yield np.stack(decoded)
             progress.update(len(decoded))
     if len(bad) > 1:
-        raise DmlrcError(f"{len(bad)} images cannot be read: {'; '.join(map(str, bad))}")
+        error = DmlrcError(f"{len(bad)} images cannot be read, which are named below: restore or remove them")
+        error.__notes__ = list(map(str, bad))
+        raise error
     if bad:
         raise bad[0]
 

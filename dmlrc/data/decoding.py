@@ -75,9 +75,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
         raise absent(file) from None
     except Exception as error:  # a damaged file can raise anything
         why = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
-        raise DmlrcError(
-            f"image {file} is damaged or not an image{why}: restore it from the original data set, or remove it"
-        ) from error
+        raise DmlrcError(f"image {file} is damaged or not an image{why}: restore it, or remove it") from error
 
 
 @functools.cache

@@ -40,7 +40,7 @@ def read_class_folders(folder: Path) -> Listing:
 
 def _read(folder: Path) -> Listing:
     if not folder.is_dir():
-        raise MissingDataError(f"there is no folder {folder}: folder:PATH names a folder with one sub-folder a class")
+        raise MissingDataError(f"there is no folder {folder}: name one that has a sub-folder for each class")
     classes = sub_folders(folder)
     if not classes:
         raise MissingDataError(f"folder {folder} has no sub-folders: put the images of each class into one")

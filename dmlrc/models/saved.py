@@ -176,8 +176,8 @@ def load(path: str | Path) -> RetrievalModel:
     return RetrievalModel(configuration, weights)
 
 
-def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
-    """Write "embeddings" (N, D) float32 and "paths" (N,) of all images in a folder, and return N and D.
+def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int, int]:
+    """Write "embeddings" (N, D) and "paths" (N,) of all images in a folder; return N, D and how many models it joins.
 
     Raises MissingDataError for a folder without images, UsageError for an output that is there, DmlrcError that names
     all images that cannot be read, or where the file cannot be written.
@@ -191,4 +191,4 @@ def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
     embeddings = np.concatenate([loaded.embed(torch.from_numpy(chunk)) for chunk in chunks])
     with paths.new_target(output) as new, new.open("wb") as stream:  # as it is named: NumPy would add .npz
         np.savez(stream, embeddings=embeddings, paths=np.array([str(path) for path in images]))
-    return embeddings.shape
+    return *embeddings.shape, loaded.configuration.models

@@ -117,12 +117,12 @@ def data_sets() -> list[str]:
 
 
 def _no_folder() -> list[str]:
-    """Lines that say why no data set is found: their folder is not named, or is not there; none where it is there."""
+    """Lines on how a data set is found: that their folder is not named or not there, or how to get what is missing."""
     named = os.environ.get("DMLRC_DATA")
     if not named:
         return ["", "no data folder is named: set DMLRC_DATA to the folder of the data sets"]
     if Path(named).expanduser().is_dir():
-        return []
+        return ["", "missing: `dmlrc data fetch NAME` downloads it into $DMLRC_DATA, or says how to get it"]
     return ["", f"DMLRC_DATA names {named}, where there is no folder: make it, or name another"]
 
 

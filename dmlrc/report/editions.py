@@ -69,8 +69,8 @@ def _named(part: str) -> list[str]:
     published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     if not published:
         raise DmlrcError(
-            f"no study is published in {paths.home()}: go into a clone of the project, which has published ones; "
-            "`dmlrc book quick` needs none there"
+            f"no study is published in {paths.home()}: go into a clone of the project, with chapters and records, or "
+            "name it in DMLRC_HOME; without records, `dmlrc book quick` makes a book there"
         )
     return published
 

@@ -12,6 +12,8 @@ from dmlrc.report import about, console, labels, rates, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
 
 _METRICS = ("map_at_r", "precision_at_1", "r_precision")
+_SAID = ("trunk", "weights", "frozen_trunk", "folds", "max_epochs", "iterations_per_epoch")
+"""Settings that the first lines name, or that a budget caps."""
 _MODELS = {"concatenated": "joined", "separated": "one model"}
 
 
@@ -22,6 +24,7 @@ def lines(records: StudyRecords) -> list[str]:
     """
     under_way, records = records, repetitions.whole(records)
     facts = about.row(records)
+    facts["protocol"] += "".join(f", {words}" for words in _own_settings(records))
     parts = (facts["data"], *(f"{name} {facts[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100, break_on_hyphens=False)
     head += _unfinished(under_way)
@@ -31,6 +34,16 @@ def lines(records: StudyRecords) -> list[str]:
     if records is not under_way:
         legend.append("Without the repetitions that not every method has finished yet.")
     return [*head, "", *console.columns(rows), "", *legend]
+
+
+def _own_settings(records: StudyRecords) -> list[str]:
+    """The settings, as printed, in which a protocol differs from the nearest one of its name here."""
+    apart, protocol = [], records.meta["protocol"]
+    for base in (study.protocol for study in studies.STUDIES.values() if study.protocol.name == protocol["name"]):
+        text = {key: labels.setting_text(getattr(base, key, own)) for key, own in protocol.items() if key not in _SAID}
+        mine = {key: protocol[key] for key in text if text[key] != labels.setting_text(protocol[key])}
+        apart.append([f"{labels.SETTING_LABELS.get(key, key)} {labels.setting(key, own)}" for key, own in mine.items()])
+    return min(apart, key=len, default=[])
 
 
 def _unfinished(records: StudyRecords) -> list[str]:
@@ -49,15 +62,16 @@ def _unfinished(records: StudyRecords) -> list[str]:
     def asked(number: dict[str, int], between: str) -> str:
         return between.join(labels.plural(count, kind[:-1]) for kind, count in number.items() if budget[kind])
 
-    begun = [
-        f"{method} ({asked({kind: int(counts[method]) for kind, counts in done.items()}, ', ')})"
-        for method in runs.index[lacking]
-    ]
+    begun = {}
+    for method in runs.index[lacking]:
+        has = asked({kind: int(counts[method]) for kind, counts in done.items()}, ", ")
+        begun.setdefault(has, []).append(method)
     if not begun:
         return []
     wanted = asked({kind: searches * budget[kind] for kind in ("trials", "reruns")}, " and ")
-    text = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {wanted} each: "
-    return ["", *textwrap.wrap(f"{text}{', '.join(begun)}.", 100, break_on_hyphens=False)]
+    text = f"Unfinished, so that ranks may change: {sum(lacking)} of {len(methods)} methods lack some of {wanted} each"
+    present = ", ".join(f"{', '.join(those)} ({has}{' each' * (len(those) > 1)})" for has, those in begun.items())
+    return ["", *textwrap.wrap(f"{text}: {present}.", 100, break_on_hyphens=False)]
 
 
 def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:

@@ -50,6 +50,8 @@ WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 1, "trials": 1, "reruns": 1
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = [setting.name for setting in fields(Protocol) if setting.name not in (*KEYS, "name", "paper")]
 """The other settings of a protocol."""
+CHOICES = {"sampler", "optimizer", "test_metrics", "val_metrics", "train_metrics"}
+"""Those of a list of names that the protocol does not know."""
 OPTIONAL = {name for name, kind in get_type_hints(Protocol).items() if NoneType in get_args(kind)}
 """The settings that may be None, for which TOML has no word: they are "none" there."""
 
@@ -112,6 +114,10 @@ def as_study(name: str, changes: object, tables: Mapping[str, Study], taken: set
         budget = replace(budget, name=f"{BELOW}{named.name}")
     try:
         study = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
+        if changes.keys() & CHOICES:
+            from dmlrc.training import check_choices  # which loads torch
+
+            check_choices(None, study.protocol)
     except UsageError as error:
         raise UsageError(f"study {name!r}: {error}") from None
     return replace(study, expected=expected(study) or f"as {base.name}: {base.expected}")

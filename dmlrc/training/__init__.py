@@ -376,17 +376,16 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     return classes, images
 
 
-def check_choices(method: Method, protocol: Protocol) -> None:
+def check_choices(method: Method | None, protocol: Protocol) -> None:
     """Raise UsageError where there is no such sampler, optimiser or metric as a method, or its protocol, names."""
-    for what, name, known in (
-        ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
-        ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
-    ):
+    for what, known in (("sampler", batches.SAMPLERS), ("optimizer", optimizers.NAMES)):
+        name = getattr(method, what, None) or getattr(protocol, what)
         if name not in known and not (what == "sampler" and callable(name)):
-            raise unknown(f"{what} of method {method.name!r}", name, known)
-    for name in (*protocol.test_metrics, *protocol.val_metrics, *protocol.train_metrics):
-        if not (isinstance(name, OwnMetric) or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
-            raise unknown("metric", name, metrics.names())
+            raise unknown(f"{what} of method {method.name!r}" if method else what, name, known)
+    for key in ("test_metrics", "val_metrics", "train_metrics"):
+        for name in getattr(protocol, key):
+            if not (isinstance(name, OwnMetric) or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
+                raise unknown(f"metric in {key}", name, metrics.names())
 
 
 def check_batches(

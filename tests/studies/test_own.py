@@ -231,6 +231,10 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ('[mine]\nlike = "glyphs-quick"\ntrials = 0\n', "1 or more"),
         ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
         ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
+        (
+            '[mine]\nlike = "glyphs-quick"\nval_metrics = ["map_at_r", "nmmi"]\n',
+            "study 'mine': unknown metric in val_metrics 'nmmi': did you mean 'nmi'",
+        ),
         ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
         ('[glyphs-quick-seed1]\nlike = "glyphs-quick"\n', "would mix with 'glyphs-quick'"),
         ('[cub200-mine]\nlike = "glyphs-quick"\n', "would mix with 'cub200'"),
@@ -301,7 +305,11 @@ def test_settings_on_the_command_line_make_a_study_of_their_own(home):
         (["--as", "other", "--set", "=3"], "sets nothing"),
         (["--as", "other", "--set", "seed=2026-01-01"], "seed of study 'other' is datetime.date(2026, 1, 1)"),
         (["--as", "other", "--set", "lr=inf"], "study 'other': lr of protocol musgrave2020-characters is inf"),
-        (["--as", "other", "--set", "sampler=none"], "unknown sampler"),
+        (["--as", "other", "--set", "sampler=none"], "study 'other': unknown sampler 'none': known are"),
+        (
+            ["--as", "other", "--set", "optimizer=adamm"],
+            "study 'other': unknown optimizer 'adamm': did you mean 'adam'",
+        ),
         ([], "--as names it"),
     ):
         found = call(cli.app, [*run, *more])
