@@ -100,7 +100,8 @@ def checkout(home: Path) -> Path:
     shutil.copytree(ROOT / "book", home / "book", ignore=shutil.ignore_patterns("chapters", "_build"))
     (home / "book" / "chapters").mkdir()
     (home / "notebooks").symlink_to(ROOT / "notebooks")
-    shutil.copy(ROOT / "_config.yml", home)
+    for file in ("_config.yml", "CITATION.cff"):
+        shutil.copy(ROOT / file, home)
     return home
 
 

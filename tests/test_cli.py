@@ -87,7 +87,8 @@ def test_data_list_says_how_large_each_set_is():
 def test_data_list_says_which_weights_must_be_brought_and_how(home, monkeypatch):
     def listed():
         table = lines("data", "list")
-        rows = table[table.index("") + 2 :]  # below the data sets and a heading
+        [heading] = [row for row in table if row.startswith("weights ")]
+        rows = table[table.index(heading) + 1 :]
         assert max(map(len, rows)) <= 110
         return {row.split()[0]: row.split(maxsplit=2)[1:] for row in rows[: rows.index("")]}
 

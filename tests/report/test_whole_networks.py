@@ -176,7 +176,7 @@ class TestRanges:
         assert found.by_luck == ((EVERYTHING,) if everything == 0 else (ALONE,))
         cells = whole.network_cells([found])
         assert set(cells["verdict"]) == {"no verdict"}
-        assert set(cells["luck alone could make the range of"]) == set(map(titles.title, found.by_luck))
+        assert set(cells["noise alone could make the range of"]) == set(map(titles.title, found.by_luck))
 
     def test_one_omission_changes_the_verdict(self, networks):
         apart = flat(0.03, EIGHT) | {"margin": 0.3}

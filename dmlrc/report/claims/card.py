@@ -61,7 +61,7 @@ def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = 
     of: the paper, default all.
     """
     judgements = judge_all(edition, of or None) if judged_claims is None else judged_claims
-    ranked, rows = _orders(edition), {}
+    ranked, rows = _orders(edition, of), {}
     for id, exhibit in EXHIBITS.items():
         if exhibit.paper not in PAPERS or of not in ("", exhibit.paper):
             continue
@@ -97,34 +97,41 @@ def toy_change() -> Estimate:
     return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
 
 
-def _orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
+def _orders(edition: Sequence[StudyRecords], of: str) -> dict[str, str]:
     """The rank correlations of our order of losses with that of each table, by the table's id: text, study by study."""
     texts: dict[str, list[str]] = {}
-    for (id, study), rhos in _correlations(edition).dropna().groupby(["id", "study"], sort=False)["rho"]:
+    for (id, study), rhos in _correlations(edition, of).dropna().groupby(["id", "study"], sort=False)["rho"]:
         ends = dict.fromkeys(f"{rho:+.2f}" for rho in (rhos.min(), rhos.max()))
         texts.setdefault(id, []).append(f"{titles.title(study)} {' to '.join(ends)}")
     return {id: ", ".join(own) for id, own in texts.items()}
 
 
-def _correlations(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def _correlations(edition: Sequence[StudyRecords], of: str = "") -> pd.DataFrame:
     """The id of a table, a study, and rho, the rank correlation of their methods; one for each column of a table."""
-    return pd.DataFrame(_ranked(edition), columns=["id", "study", "rho"])
+    rows = (row for paper, ranked in _RANKED.items() if of in ("", paper) for row in ranked(edition))
+    return pd.DataFrame(rows, columns=["id", "study", "rho"])
 
 
-def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
+def _ranked_by_musgrave(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
     for study in edition:
         for number, part in enumerate(published.musgrave_tables().values(), 3):
             yield f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
-    roth_table, fehervari_table = (
-        {study.name: editions.experiment_of(study.name, name) for study in edition}
-        for name in ("roth2020", "fehervari2019")
-    )
-    agreement = roth.agreement(roth_table)
+
+
+def _ranked_by_roth(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
+    agreement = roth.agreement({study.name: editions.experiment_of(study.name, "roth2020") for study in edition})
     for row in agreement[agreement["metric"] == "precision_at_1"].itertuples():
         yield "roth-t2", row.study, row.rho
-    for row in fehervari.orders(fehervari_table).itertuples():
-        if row.first in fehervari_table and row.second in OF_FEHERVARI:
+
+
+def _ranked_by_fehervari(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
+    ours = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
+    for row in fehervari.orders(ours).itertuples():
+        if row.first in ours and row.second in OF_FEHERVARI:
             yield OF_FEHERVARI[row.second], row.first, row.rho
+
+
+_RANKED = {"musgrave": _ranked_by_musgrave, "roth": _ranked_by_roth, "fehervari": _ranked_by_fehervari}
 
 
 def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:
