@@ -1072,7 +1072,7 @@ def test_claims_belong_to_the_exhibits_that_they_name():
 
 
 def test_the_card_counts_verdicts(edition, quick_bootstrap, monkeypatch):
-    monkeypatch.setattr(card, "_orders", lambda edition: {"musgrave-t4": "x +0.50"})
+    monkeypatch.setattr(card, "_orders", lambda edition, of: {"musgrave-t4": "x +0.50"})
     monkeypatch.setattr(card, "toy_change", lambda: Estimate(0.1, 0.05, 0.15, 5))
     needing = [claim for claim in claims.CLAIMS if claim.needs]
     made = {"fake-full": {claim.id: rule.Judgement(REPRODUCED) for claim in needing}}
