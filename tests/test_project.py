@@ -83,7 +83,9 @@ def test_the_weekly_workflow_runs_what_is_too_long_for_every_change():
     weekly = yaml.safe_load((ROOT / ".github" / "workflows" / "weekly.yml").read_text())
     assert weekly[True].keys() == {"schedule", "workflow_dispatch"}  # YAML reads `on` as true
     commands = weekly["jobs"]["long"]["strategy"]["matrix"]["command"]
-    assert commands == [".venv/bin/python -m benchmarks.coverage", "make mutations", "bash tests/first_hour.sh"]
+    tests, *others = commands
+    assert tests == ".venv/bin/python -m pytest -m weekly"
+    assert others == [".venv/bin/python -m benchmarks.coverage", "make mutations", "bash tests/first_hour.sh"]
     assert (ROOT / "benchmarks" / "coverage.py").exists()
     assert (ROOT / "tests" / "first_hour.sh").exists()
     assert "\nmutations: " in (ROOT / "Makefile").read_text()
