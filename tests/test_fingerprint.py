@@ -1,5 +1,6 @@
 """What a method was: what changes its fingerprint, what does not, and what is said of a change."""
 
+import contextvars
 import functools
 import importlib
 import io
@@ -8,6 +9,7 @@ import logging
 import subprocess
 import sys
 import threading
+import weakref
 from collections import defaultdict, deque
 from dataclasses import replace
 
@@ -88,6 +90,10 @@ def test_comments_docstrings_layout_and_what_is_not_used_do_not():
     assert of(documented) == of(documented.replace("what it does", "what it really does"))
 
 
+KEPT = {}
+"""Functions that nothing but a weak reference holds."""
+
+
 def test_closures_partials_bound_methods_and_decorators_are_seen_through():
     def made(power):
         def loss(embeddings, labels):
@@ -111,6 +117,9 @@ def test_closures_partials_bound_methods_and_decorators_are_seen_through():
         lambda power: functools.partial(made, torch.full((2,), power)),
         lambda power: functools.partial(made, np.full(2, power)),
         lambda power: functools.cache(made(power)),
+        lambda power: functools.partial(made, (each * power for each in (1, 2))),
+        lambda power: functools.partial(made, weakref.ref(KEPT.setdefault(power, made(power)))),
+        lambda power: functools.partial(made, contextvars.ContextVar("power", default=power)),
         lambda power: functools.partial(made, defaultdict(made(power))),
         lambda power: functools.partial(made, type("Table", (dict,), {"__missing__": made(power)})()),
         lambda power: functools.partial(made, type("Number", (float,), {"half": made(power)})(1)),

@@ -172,7 +172,8 @@ def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndar
             progress.update(len(decoded))
     if len(bad) > 1:
         error = DmlrcError(f"{len(bad)} images cannot be read, which are named below: restore or remove them")
-        error.__notes__ = list(map(str, bad))
+        for image in bad:
+            error.add_note(str(image))
         raise error
     if bad:
         raise bad[0]

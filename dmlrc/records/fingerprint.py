@@ -9,6 +9,7 @@ one's own that it is in or that it imports, all the way, everything that the fil
 misses what is reached by others. What Python compiles is another code in another version of Python.
 """
 
+import contextvars
 import dis
 import functools
 import hashlib
@@ -16,8 +17,9 @@ import importlib
 import json
 import sys
 import types
+import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from typing import Any
@@ -270,7 +272,7 @@ class _Reader:
         return own
 
     def _function(self, value: types.FunctionType) -> Any:
-        cells = [self.tell(_content(cell)) for cell in value.__closure__ or ()]
+        cells = [self.tell(_content(lambda cell=cell: cell.cell_contents)) for cell in value.__closure__ or ()]
         if not self._note(value.__globals__.get("__name__", "__main__"), value.__globals__):
             name = f"{value.__module__}.{value.__qualname__}"
             return [name, *cells] if cells else name  # a decorator of a package holds one's own function
@@ -309,6 +311,10 @@ class _Reader:
             return [kind, str(value.device), value.initial_seed()]
         if isinstance(value, np.random.Generator):
             return [kind, str(value.bit_generator.seed_seq.entropy)]
+        if isinstance(value, types.GeneratorType) and (frame := value.gi_frame):  # none where it is exhausted
+            return [kind, *self._code(value.gi_code, frame.f_globals), self._mapping(frame.f_locals)]
+        if isinstance(value, weakref.ReferenceType | contextvars.ContextVar):
+            return [kind, self.tell(_content(value if callable(value) else value.get))]
         try:
             reduced = value.__reduce_ex__(2)  # as pickle and copy see it: dictionary, slots, or what it says itself
         except Exception:  # a lock, a socket: it is known by its name, if it has one
@@ -363,8 +369,8 @@ def _named(text: str, code: types.CodeType) -> types.ModuleType | None:
     return _imported(text) if loads else sys.modules.get(text)
 
 
-def _content(cell: types.CellType) -> Any:
+def _content(read: Callable[[], Any]) -> Any:
     try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
+        return read()
+    except (ValueError, LookupError):  # not bound yet
         return None

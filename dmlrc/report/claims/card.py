@@ -55,15 +55,15 @@ def outcome(given: Counter) -> str:
     return AGREES if not failed and 2 * held >= given.total() - given[NOT_RUN] else PARTLY
 
 
-def report_card(edition: Sequence[StudyRecords], judged_claims: Judged | None = None, of: str = "") -> pd.DataFrame:
+def report_card(edition: Sequence[StudyRecords], judged: Judged | None = None, of: str | None = None) -> pd.DataFrame:
     """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text).
 
     of: the paper, default all.
     """
-    judgements = judge_all(edition, of or None) if judged_claims is None else judged_claims
+    judgements = judge_all(edition, of) if judged is None else judged
     ranked, rows = _orders(edition, of), {}
     for id, exhibit in EXHIBITS.items():
-        if exhibit.paper not in PAPERS or of not in ("", exhibit.paper):
+        if exhibit.paper not in PAPERS or of not in (None, exhibit.paper):
             continue
         own = [claim.id for claim in CLAIMS if id in claim.decides and exhibit.has_result and not exhibit.alone]
         given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
@@ -97,7 +97,7 @@ def toy_change() -> Estimate:
     return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
 
 
-def _orders(edition: Sequence[StudyRecords], of: str) -> dict[str, str]:
+def _orders(edition: Sequence[StudyRecords], of: str | None) -> dict[str, str]:
     """The rank correlations of our order of losses with that of each table, by the table's id: text, study by study."""
     texts: dict[str, list[str]] = {}
     for (id, study), rhos in _correlations(edition, of).dropna().groupby(["id", "study"], sort=False)["rho"]:
@@ -106,9 +106,9 @@ def _orders(edition: Sequence[StudyRecords], of: str) -> dict[str, str]:
     return {id: ", ".join(own) for id, own in texts.items()}
 
 
-def _correlations(edition: Sequence[StudyRecords], of: str = "") -> pd.DataFrame:
+def _correlations(edition: Sequence[StudyRecords], of: str | None = None) -> pd.DataFrame:
     """The id of a table, a study, and rho, the rank correlation of their methods; one for each column of a table."""
-    rows = (row for paper, ranked in _RANKED.items() if of in ("", paper) for row in ranked(edition))
+    rows = (row for paper, ranked in _RANKED.items() if of in (None, paper) for row in ranked(edition))
     return pd.DataFrame(rows, columns=["id", "study", "rho"])
 
 
