@@ -64,7 +64,7 @@ def study_list(
     word: Annotated[str, typer.Argument(help="Only studies with this in their names.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Also the experiments around a methods table.")] = False,
 ) -> None:
-    """Every methods table: data set, budget, expected time, what is recorded of it, or what it lacks here.
+    """List the methods tables. Of each: data set, budget, expected time, what is recorded of it, or what it lacks.
 
     Times are for 2 cores unless they say otherwise, those in GPU hours for a V100.
     """
@@ -132,7 +132,7 @@ def study_check(
         str | None, typer.Argument(autocompletion=_study_names, help="Default: every study with records.")
     ] = None,
 ) -> None:
-    """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
+    """Verify every record that is here. Damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {recorded for root in roots for recorded in dmlrc.records.recorded_in(root)}
     names = [studies.recorded.named(name).name] if name else sorted(here)
@@ -151,7 +151,7 @@ def study_check(
 
 @study_app.command("show")
 def study_show(name: Name) -> None:
-    """The results of a study: accuracy on the test half with intervals, ranks, and who may be the best."""
+    """Show a study's results. Accuracy on the test half with intervals, ranks, and who may be the best."""
     _print_lines(report.ranking.lines(dmlrc.records.load(studies.recorded.named(name).name)))
 
 
@@ -161,7 +161,7 @@ def study_export(
     optuna: Annotated[Path | None, typer.Option(help="Write its searches to this new Optuna journal.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
-    """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
+    """Write a study's records to results/, or elsewhere. There those that were run here are to be committed."""
     chosen = studies.recorded.named(name)
     is_known = chosen.name in studies.known()
     if optuna and not is_known:
@@ -178,13 +178,13 @@ def study_export(
 
 @data_app.command("list")
 def data_list() -> None:
-    """Data sets, and weights that must be brought: whether they are here, how large, or how to get them."""
+    """List data sets, and weights to bring. Whether they are here, how large, or how to get them."""
     _print_lines([*report.console.data_sets(), "", *report.console.weights()])
 
 
 @data_app.command("fetch")
 def data_fetch(name: DataName) -> None:
-    """Download a data set from its official source, check it and unpack it."""
+    """Download a data set, check it and unpack it. From its official source."""
     typer.echo(dmlrc.data.fetch(name))
 
 
@@ -197,7 +197,7 @@ def data_check(name: DataName) -> None:
 
 @bench_app.command("export")
 def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
-    """Write the benchmark for other tools: HPO-B's JSON, Parquet files, their data card and Croissant description."""
+    """Write the benchmark for other tools. HPO-B's JSON, Parquet files, their data card and Croissant description."""
     from dmlrc.bench import export
 
     typer.echo(export.export_bench(folder))
@@ -219,7 +219,7 @@ def board_check(
     units: Annotated[int, typer.Option(min=1, help="How many of its trials and reruns are run again.")] = 3,
     seed: Annotated[int | None, typer.Option(help="Of which ones; default others each time.")] = None,
 ) -> None:
-    """Check entries: the file is the loss that was trained, nothing is missing, and units run again agree."""
+    """Check entries of the board. The file is the loss that was trained, nothing is missing, units run again agree."""
     entries = [entry] if entry else dmlrc.board.entries()
     if not entries:
         raise MissingDataError(f"there is no entry in {dmlrc.paths.results()}: name the clone in DMLRC_HOME")
@@ -229,7 +229,7 @@ def board_check(
 
 @app.command("methods")
 def list_methods() -> None:
-    """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
+    """List every method of the papers. Year, kind, batch, and what a search varies or the paper fixes."""
     _print_lines(report.console.method_lines())
 
 
@@ -245,7 +245,7 @@ def photos(
     workers: Workers = 1,
     check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
 ) -> None:
-    """Find the loss for your photos: check them, compare the losses on them, and write a page with the answer."""
+    """Find the loss for your photos. They are checked, losses compared on them, and a page written with the answer."""
     numbers = {"folds": folds, "trials": trials, "reruns": reruns}
     images = studies.photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
@@ -276,7 +276,7 @@ def power(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
 ) -> None:
-    """Plan how many searches and reruns tell two methods apart, and how long they take: before you run them."""
+    """Plan the runs that tell two methods apart. How many searches and reruns, and how long they take."""
     errors.require("book", "a plan of searches")
     design, cost = report.planning.asked(study, search_sd, seed_sd, methods)
     _print_lines(report.planning.planning_lines(design, difference, cost))
@@ -291,7 +291,7 @@ def embed_command(
     folder: Annotated[Path, typer.Argument(help="A folder of images, searched whole.")],
     output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
 ) -> None:
-    """Embed every image in a folder: writes embeddings (N, D) and the paths (N,) of the images."""
+    """Embed every image in a folder. It writes embeddings (N, D) and the paths (N,) of the images."""
     count, size, models = dmlrc.models.saved.embed_folder(model, folder, output)
     joined = f", {size // models} by each of {models} models" * (models > 1)
     typer.echo(f"{output}: {report.labels.plural(count, 'embedding')} of {size} numbers{joined}")
@@ -334,7 +334,7 @@ def compare_loss(
         str | None, typer.Option("--remove", metavar="NAME", help="Only remove one of these, by its name there.")
     ] = None,
 ) -> None:
-    """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
+    """Compare a loss of your own with a study's methods. It is looked over, searched, rerun, and shown on a page."""
     if (file is not None) + listed + (removed is not None) != 1:
         raise UsageError("name the file of a loss, or --list, or --remove and a comparison: one of the three")
     if file:
@@ -378,7 +378,7 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
 
 @app.command()
 def single() -> None:
-    """Build one page of all chapters of the book that was made last, to print or to save as PDF."""
+    """Build one page of the whole book, to print or save. It has all chapters of the one that was made last."""
     typer.echo(f"open {report.build.single_page()}")
 
 

@@ -15,9 +15,9 @@ BEST, TIE = "best", "tie"
 ABSENT = "–"
 LIFT = "Lift by training"
 """The row of a ranking that says how far training lifted the mean of its rows above the untrained trunk."""
-GAP = "Gap told (80 % power)"
+GAP = "Detectable gap (80 % power)"
 """The row that says which true difference of two of its rows such runs tell in four of five studies."""
-FOOT_LINKS = {GAP: "../glossary.html#term-Gap-told"}
+FOOT_LINKS = {GAP: "../glossary.html#term-Detectable-gap"}
 """Where what a row of the foot means is explained."""
 
 

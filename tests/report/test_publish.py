@@ -300,9 +300,9 @@ def test_a_table_of_many_columns_is_set_closer_and_names_methods_upright():
 
 def test_the_foot_of_a_ranking_leads_to_what_it_means_and_a_number_keeps_its_sign(exports):
     html = shown(publish.table, "my-t1", pd.DataFrame({"gain": ["5 %", "1.6"]}, index=["a", GAP]), "A.")["text/html"]
-    assert '<a href="../glossary.html#term-Gap-told">Gap told (80\u00a0% power)</a>' in html
+    assert '<a href="../glossary.html#term-Detectable-gap">Detectable gap (80\u00a0% power)</a>' in html
     assert ">5\u00a0%<" in html
-    assert (exports / "my-t1.csv").read_text().splitlines() == [",gain", "a,5 %", "Gap told (80 % power),1.6"]
+    assert (exports / "my-t1.csv").read_text().splitlines() == [",gain", "a,5 %", "Detectable gap (80 % power),1.6"]
 
 
 def test_the_foot_of_every_page_has_the_release_and_nothing_of_what_is_not_known(monkeypatch, tmp_path):
