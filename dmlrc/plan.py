@@ -43,7 +43,7 @@ class Unit:
         return repetition_seed(self.study_seed, self.repetition)
 
     def __str__(self) -> str:
-        return f"{self.method.name if self.method else PRETRAINED} {self.kind} {self.number}"
+        return f"{self.method.name} {self.kind} {self.number}" if self.method else PRETRAINED
 
 
 def repetition_seed(study_seed: int, repetition: int) -> int:

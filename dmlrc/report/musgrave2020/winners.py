@@ -39,7 +39,7 @@ def joining_gain(frame: pd.DataFrame) -> float:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """visible: the gap that all pairs detect with a power of 80 %; top_five: the searches that tell fifth from sixth."""
+    """visible: the gap that all pairs detect with power 80 %; top_five: the searches that tell fifth from sixth."""
     compared = significance.compare(study, edition)
     five = planning.top_five(compared)
     frame = tables.accuracy(study)
