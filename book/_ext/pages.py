@@ -4,11 +4,13 @@ Formulas become MathML, which browsers draw themselves. The converter is the one
 cannot convert is a warning, so a build fails on it.
 """
 
+import functools
 import os
 import re
 from html import escape
 from pathlib import Path
 
+import pybtex.plugin
 import yaml
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -136,6 +138,8 @@ def setup(app: Sphinx) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("config-inited", set_repository)
+    # for each citation it looks through all that is installed, which takes a second or two of a book
+    pybtex.plugin.find_plugin = functools.cache(pybtex.plugin.find_plugin)
     app.connect("config-inited", show_release)
     app.connect("source-read", cite)
     app.connect("doctree-read", typeset_numbers)

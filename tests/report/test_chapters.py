@@ -198,10 +198,22 @@ def test_every_link_inside_the_book_leads_somewhere(book):
     assert not broken
 
 
-def test_the_book_as_one_page(book, edition, monkeypatch):
-    if edition.studies != STUDIES:
-        pytest.skip("one of the two books is enough")
+def test_links_that_pages_write_themselves_hold_on_one_page_too(book):
+    """Where `build.single_page` makes the anchor of each out of it."""
     _, chapters = book
+    found = 0
+    for path in sorted(chapters.glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        shown = "".join(str(output.get("data", "")) for cell in cells for output in cell.get("outputs", []))
+        links = re.findall(r'href="([\w/]+\.html[^"]*)"', shown + "".join(cell.source for cell in cells))
+        assert all(re.fullmatch(r"[\w/]+\.html#[\w-]+", link) for link in links), path.name
+        found += len(links)
+    assert found > 50
+
+
+@pytest.mark.weekly
+def test_the_book_as_one_page(tmp_path_factory, monkeypatch):
+    chapters = books.of(MADE, tmp_path_factory).chapters
     monkeypatch.setenv("DMLRC_HOME", str(chapters.parents[1]))
     page = bookmaking.single_page()
     html = page.read_text(encoding="utf-8")

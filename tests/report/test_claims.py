@@ -32,6 +32,7 @@ R1 = "precision_at_1"
 RERUNS = 5
 STEPS = (10, 20, 30, 40)
 RATE = 1e-3
+BEGUN = {16.0: 0.01, 2048.0: 0.02}  # the untrained trunk, by the size of the embedding
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SIX = roth2020.SAMPLED
 AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
@@ -138,8 +139,8 @@ def test_a_loss_off_its_rate_is_no_witness(base, best, withdrawn):
     assert rule.judge_claim(unnamed, base | {claim.grid: None}).verdict == REPRODUCED
 
 
-def test_sentences_on_batches_are_withdrawn_and_no_others(base):
-    found = {claim.id for claim in claims.CLAIMS if claim.needs and rule.judge_claim(claim, base).rule == "batches"}
+def test_sentences_on_batches_are_withdrawn_and_no_others(base, judge):
+    found = {claim.id for claim in claims.CLAIMS if claim.needs and judge(claim, base).rule == "batches"}
     assert found == {
         *("roth-batch-size", "roth-spc2-over-spc4", "roth-best-samplers", "roth-sampling-effect"),
         *("fehervari-batches", "fehervari-batches-proxy-softmax", "fehervari-batches-margin"),
@@ -208,7 +209,7 @@ def sweep_rows(rows, values):
 @pytest.fixture(autouse=True)
 def begun(monkeypatch):
     """Training begins far below every row."""
-    monkeypatch.setattr(starts, "by_dimension", lambda main: pd.Series({16.0: 0.01, 2048.0: 0.02}))
+    monkeypatch.setattr(starts, "by_dimension", lambda main: pd.Series(BEGUN))
 
 
 @pytest.fixture(scope="module")
@@ -466,6 +467,25 @@ LEVERS = {
 
 
 @pytest.fixture
+def judge(monkeypatch):
+    """`rule.judge_claim`, which asks once a study what no lever changes: that it is whole, and above its start."""
+    whole, above_start = {}, {}
+
+    def is_full(records, asked=rule.is_full):
+        if records.name not in whole:
+            whole[records.name] = asked(records)
+        return whole[records.name]
+
+    def lower(records):
+        if records.name not in above_start:
+            above_start[records.name] = rule.lower_than_untrained(records)
+        return above_start[records.name]
+
+    monkeypatch.setattr(rule, "is_full", is_full)
+    return partial(rule.judge_claim, lower=lower)
+
+
+@pytest.fixture
 def quick_bootstrap(monkeypatch):
     monkeypatch.setattr(statistics, "RESAMPLES", 100)
 
@@ -475,37 +495,30 @@ def test_every_claim_that_is_judged_by_records_has_a_lever():
 
 
 @loop("name", LEVERS)
-def test_claim_gives_every_verdict(name, base, quick_bootstrap):
+def test_claim_gives_every_verdict(name, base, judge, quick_bootstrap):
     claim, (lever, true, false) = BY_ID[name], LEVERS[name]
-    judged = rule.judge_claim(claim, lever(base, true))
+    judged = judge(claim, lever(base, true))
     assert judged.verdict == REPRODUCED, judged
     for amount in false:
-        judged = rule.judge_claim(claim, lever(base, amount))
+        judged = judge(claim, lever(base, amount))
         assert judged.verdict == (INCONCLUSIVE if claim.at_most else NOT_REPRODUCED), judged
         assert claim.region.excludes(judged.estimate.low, judged.estimate.high)
-    judged = at_the_edge(claim, base, lever, true, false[0])
+    judged = judge(claim, at_the_edge(claim, base, lever, true, false[0]))
     assert judged.verdict == INCONCLUSIVE, judged
     assert "crosses the limit" in judged.why
-    records = {
-        need: replace(each, meta=each.meta | {"budget": {"name": "quick"}}) for need, each in lever(base, true).items()
-    }
-    judged = rule.judge_claim(claim, records)
-    assert judged.verdict == INCONCLUSIVE
-    assert "budget" in judged.why
-    assert judged.estimate.n > 0
-    assert rule.judge_claim(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
+    assert judge(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
 
 
 def at_the_edge(claim, found, lever, true, false):
-    """The first judgment, halving between two amounts, whose interval crosses the limit of the claim."""
+    """The records at the first amount, halving between two, at which the interval crosses the limit of the claim."""
     for _ in range(12):
         middle = (true + false) / 2
-        judged = rule.judge_claim(claim, lever(found, middle))
-        if judged.rule == "crosses":
+        changed = lever(found, middle)
+        told = claim.estimate(changed)
+        if not claim.region.holds(told.low, told.high) and not claim.region.excludes(told.low, told.high):
             break
-        value = judged.estimate.value
-        true, false = (middle, false) if claim.region.holds(value, value) else (true, middle)
-    return judged
+        true, false = (middle, false) if claim.region.holds(told.value, told.value) else (true, middle)
+    return changed
 
 
 @loop("name", LEVERS)
@@ -651,10 +664,10 @@ def test_pairs_of_reruns_are_no_pairs():
 
 
 def test_best_and_worst_are_not_chosen_on_the_unit_where_they_are_compared():
-    noise = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (2000, 5)))
-    assert abs(np.mean(measures.held_out(noise))) < 0.15
+    noise = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (400, 5)))
+    assert -0.6 < np.mean(measures.held_out(noise)) < 0.1  # by all units, also the own, 0.16; on each unit alone 2.3
     lifted = noise.assign(**{"x": 3.0})
-    assert np.mean(measures.held_out(lifted)) == pytest.approx(3, abs=0.15)
+    assert 2.6 < np.mean(measures.held_out(lifted)) < 3  # by all units 3.1
 
 
 def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(base):
@@ -668,14 +681,14 @@ def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(bas
 
 def test_the_objective_of_weight_decay_is_not_chosen_on_the_rerun_that_scores_it():
     rows = sweep_rows(SIX, ["decay0", "decay4e-05", "decay0.004"])
-    falls = [
-        named.largest_fall(made("roth2020/decays", rows, AGGREGATED, reruns=3, order=order)).value
-        for order in range(20)
-    ]
+    alike, falls = made("roth2020/decays", rows, AGGREGATED, reruns=3), []
+    for seed in range(8):
+        noise = np.random.default_rng(seed).normal(0, 0.02, len(alike.scores))
+        falls.append(named.largest_fall(replace(alike, scores=alike.scores.assign(value=0.6 + noise))).value)
     own_rows = {"roth2020/decays": made("roth2020/decays", rows, AGGREGATED)}
     lifted = lift("roth2020/decays", "histogram", value="decay0")(own_rows, 0.2)
     assert named.largest_fall(lifted["roth2020/decays"]).value == pytest.approx(1 - 0.6 / 0.8, abs=0.02)
-    assert np.mean(falls) < 0.02  # the rows differ, by 0.002, for good
+    assert abs(np.mean(falls)) < 0.01  # by the rerun itself 0.04
 
 
 def test_smallest_slope_of_interest_is_a_tenth_of_what_papers_claim():
@@ -898,8 +911,7 @@ def test_a_retracted_claim_keeps_the_numbers_of_its_paper():
 # --- what is printed
 
 
-@pytest.fixture
-def edition(base, monkeypatch):
+def two_studies(base, monkeypatch):
     """Two main studies: one with all its experiments, one with its methods table alone, at the quick budget."""
     full = replace(fake_records(study="fake-full"), scores=base["main"].scores)
     full.meta["budget"]["name"] = "full"
@@ -910,15 +922,29 @@ def edition(base, monkeypatch):
     return [full, fake_records(study="fake-quick")]
 
 
-def test_numbers_have_a_row_a_claim(edition, quick_bootstrap):
-    found = claims.numbers(edition[:1]).loc["fake-full"].set_index("id")
+@pytest.fixture
+def edition(base, monkeypatch):
+    return two_studies(base, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def judged(base):
+    """The two studies, judged."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "RESAMPLES", 100)
+        patch.setattr(starts, "by_dimension", lambda main: pd.Series(BEGUN))
+        return claims.judge_all(two_studies(base, patch))
+
+
+def test_numbers_have_a_row_a_claim(judged):
+    found = claims.numbers(judged).loc["fake-full"].set_index("id")
     assert list(found.index) == [claim.id for claim in claims.CLAIMS if claim.needs]
     assert set(found["verdict"]) <= set(claims.VERDICTS)
     row = found.loc["fehervari-margin-like-npairs"]
     assert row["low"] < row["ours"] < row["high"]
     assert row["needs"] == "fehervari2019"
     assert row["interval"] == "Welch's t, seeds only"
-    quick = claims.numbers(edition[1:]).loc["fake-quick"].set_index("id")
+    quick = claims.numbers(judged).loc["fake-quick"].set_index("id")
     assert (quick.loc[quick["needs"] == "main", "verdict"] == INCONCLUSIVE).all()
     assert (quick.loc[quick["needs"] == "zhai2019", "verdict"] == NOT_RUN).all()
     assert (quick.loc[quick["needs"] == "zhai2019", "why"] == "no records of zhai2019").all()
@@ -952,8 +978,8 @@ def test_a_number_without_an_interval_and_of_one_unit_says_so():
     assert cell.endswith(", no interval, n = 1 rerun; too few")
 
 
-def test_tables_stand_side_by_side(edition, quick_bootstrap):
-    edition = claims.judge_all(edition)
+def test_tables_stand_side_by_side(judged):
+    edition = judged
     assert claims.judge_all(edition) is edition
     cells, marks = claims.claims_overview(edition)
     assert cells.index.is_unique

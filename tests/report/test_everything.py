@@ -1,6 +1,7 @@
 """All results in one table: each row is what the records say, and ranks are those that the intervals leave open."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -12,16 +13,39 @@ from dmlrc import records, studies
 from dmlrc.report import editions, everything
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A study with all its experiments, and nothing beside them: tests read it and leave it as it is."""
+    home, study = tmp_path_factory.mktemp("home"), studies.get("grocery-quick")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
+        write_fake_experiments(study.name)
+    return home
+
+
 @pytest.fixture
-def main(home):
-    study = studies.get("grocery-quick")
-    write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
-    write_fake_experiments(study.name)
-    return records.load(study.name)
+def main(folder, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(folder))
+    return records.load("grocery-quick")
 
 
-def test_each_mean_is_that_of_the_scores(main):
-    found = everything.every_result([main])
+@pytest.fixture(scope="module")
+def every(folder):
+    """All results of the study and its experiments."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(folder))
+        return everything.every_result([records.load("grocery-quick")])
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Studies without experiments."""
+    monkeypatch.setattr(everything.experiments, "load_experiment", lambda main, name: None)
+
+
+def test_each_mean_is_that_of_the_scores(main, every):
+    found = every
     assert {"methods table", "roth2020", "after2019"} <= set(found["experiment"])
     for row in found[found["metric"] == "map_at_r"].sample(20, random_state=0).itertuples():
         scores = records.load(row.record).scores
@@ -32,8 +56,8 @@ def test_each_mean_is_that_of_the_scores(main):
         assert row.n == len(chosen)
 
 
-def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main):
-    found = everything.every_result([main])
+def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main, every):
+    found = every
     part = found[
         (found["experiment"] == "methods table")
         & (found["setting"] == "concatenated")
@@ -55,25 +79,32 @@ def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main):
         df = (prior + own_df) * total**2 / (errors[method] ** 2 + errors[other] ** 2)
         return (part["mean"][other] - part["mean"][method]) / total**0.5, df
 
+    @cache  # a pair is as sure from either side
+    def sure(t, df):
+        return stats.studentized_range.sf(t * 2**0.5, len(runs), int(df)) < 0.05
+
     for method, row in part.iterrows():
         gaps = [apart(method, other) for other in runs if other != method]
-        far = [stats.studentized_range.sf(abs(t) * 2**0.5, len(runs), int(df)) < 0.05 for t, df in gaps]
-        above = sum(sure and t > 0 for sure, (t, _) in zip(far, gaps, strict=True))
-        below = sum(sure and t < 0 for sure, (t, _) in zip(far, gaps, strict=True))
+        above = sum(sure(abs(t), df) and t > 0 for t, df in gaps)
+        below = sum(sure(abs(t), df) and t < 0 for t, df in gaps)
         assert (row["rank_low"], row["rank_high"]) == (1 + above, len(part) - below), method
         behind = [stats.t.sf(t, df) * (len(runs) - 1) < 0.05 for t, df in gaps]
         assert row["tied"] == (not (any(behind) or above)), method
     assert part["tied"][part["mean"].idxmax()]
 
 
-def test_a_study_that_searched_once_has_no_ranks_beside_one_that_repeated_its_searches(main):
-    alone = everything.every_result([main])
-    assert set(alone["luck"]) == {"seed; searched once", "seed"}
-    assert alone["rank_low"].notna().any()
+def test_a_study_that_searched_once_has_no_ranks_beside_one_that_repeated_its_searches(main, every, monkeypatch):
+    assert set(every["luck"]) == {"seed; searched once", "seed"}
+    assert every["rank_low"].notna().any()
     scores = pd.concat(
         [main.scores.assign(repetition=number, value=main.scores["value"] + number) for number in (0, 1)]
     )
     repeated = replace(main, scores=scores, meta=main.meta | {"study": "repeated"})
+    read = everything.experiments.load_experiment
+    two = ("roth2020", "roth2020/dims")
+    monkeypatch.setattr(
+        everything.experiments, "load_experiment", lambda main, name: read(main, name) if name in two else None
+    )
     found = everything.every_result([main, repeated])
     ranked = found[found["rank_low"].notna()].groupby("luck")["record"].unique()
     assert set(ranked["search and seed"]) == {"repeated"}
@@ -107,10 +138,9 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
     assert list(dict.fromkeys(found["record"])) == ["grocery-frozen", *beside("grocery-frozen")]
 
 
-def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
-    found = everything.every_result([main])
-    cells = everything.result_cells(found)
-    assert len(cells) == len(found[["record", "label", "setting"]].drop_duplicates())
+def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(every):
+    cells = everything.result_cells(every)
+    assert len(cells) == len(every[["record", "label", "setting"]].drop_duplicates())
     assert set(cells["study"]) == {"Grocery Store (quick)"}
     assert "Roth et al. 2020: batch size" in set(cells["experiment"])
     pretrained = cells.loc["Untrained trunk"]
@@ -119,7 +149,7 @@ def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
     assert np.all(cells["record"].str.startswith("grocery-quick"))
 
 
-def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main):
+def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main, alone):
     scores, runs = main.scores.copy(), main.runs.assign(stopped="plateau")
     scores.loc[scores["method"] == "triplet", "value"] = 0.01  # the untrained trunk has 0.2
     scores.loc[scores["method"] == "margin", "value"] = 0.9
@@ -131,26 +161,26 @@ def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main):
     assert not table.loc["Margin", "P@1"].str.contains("[↓»]").any()
 
 
-def test_a_method_alone_has_no_rank(main):
+def test_a_method_alone_has_no_rank(main, alone):
     scores = main.scores[main.scores["method"].isin(["pretrained", "triplet"])]
     cells = everything.result_cells(everything.every_result([replace(main, scores=scores)]))
     table = cells[cells["experiment"] == "methods table"]
     assert set(table["rank"]) == set(table["tied with the best"]) == {"–"}
 
 
-def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):
-    found = everything.result_cells(everything.every_result([main]))
+def test_a_committed_record_is_a_link_and_another_is_a_name(every, home):
+    found = everything.result_cells(every)
     assert set(everything.linked(found)["record"]) == set(found["record"])
-    records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
+    records.write_json(home / "results" / "grocery-quick" / "meta.json", {"study": "grocery-quick"})
     links = set(everything.linked(found)["record"])
     assert '<a href="../../../results/grocery-quick/">grocery-quick</a>' in links
     assert "grocery-quick/roth2020" in links
 
 
-def test_a_published_book_links_to_the_records_in_its_repository(main, home, monkeypatch):
-    records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
+def test_a_published_book_links_to_the_records_in_its_repository(every, home, monkeypatch):
+    records.write_json(home / "results" / "grocery-quick" / "meta.json", {"study": "grocery-quick"})
     monkeypatch.setenv("DMLRC_REPOSITORY", "https://git.example/me/dmlrc")
     monkeypatch.setattr(everything.provenance, "commit", lambda: "0123456789-dirty")
-    links = everything.linked(everything.result_cells(everything.every_result([main])))["record"]
+    links = everything.linked(everything.result_cells(every))["record"]
     address = "https://git.example/me/dmlrc/tree/0123456789/results/grocery-quick/"
     assert f'<a href="{address}">grocery-quick</a>' in set(links)

@@ -237,7 +237,7 @@ def test_ledger_names_what_differs_and_only_that():
 
 
 @pytest.mark.parametrize("state", ["nothing", "one seed"])
-def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
+def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch, without_pictures):
     curves = {f"{NAME}/{swept}": rising for swept in ("dims", "batches", "batches-equal")}
 
     def load(main, experiment):

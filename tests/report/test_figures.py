@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 from factories import fake_records
 from matplotlib.colors import to_hex
 
@@ -20,7 +21,7 @@ from dmlrc.data.splits import halves
 from dmlrc.errors import MissingDataError
 from dmlrc.papers import after2019, musgrave2020
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels, published, style, tables, untrained
+from dmlrc.report import importances, labels, published, style, tables, untrained
 from dmlrc.report.after2019 import figures as trunk_figures
 from dmlrc.report.musgrave2020 import figures
 
@@ -29,12 +30,6 @@ from dmlrc.report.musgrave2020 import figures
 def _close():
     yield
     plt.close("all")
-
-
-def drawn(figure):
-    """Render the figure, and return the text in it."""
-    figure.savefig(io.BytesIO(), format="svg")
-    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
 
 
 def test_data_sets_and_trunks_have_none_of_the_families_colours():
@@ -136,10 +131,13 @@ def committed(monkeypatch):
 
 
 def test_records_of_random_embeddings_are_what_is_computed_anew(committed):
-    [computed] = untrained.random_scores(10_000, [10]).to_dict("records")
+    few = {10: ("precision_at_1", "nmi", "f1"), 300: ("map_at_r", "r_precision")}  # what of each is computed soon
+    computed = {count: untrained.random_scores(10_000, [count], names=names) for count, names in few.items()}
     committed("random_scores")
-    [recorded] = untrained.recorded_scores(10_000, [10]).to_dict("records")
-    assert recorded == pytest.approx(computed, abs=1e-3, nan_ok=True)
+    recorded = untrained.recorded_scores(10_000, list(few))
+    for count, expected in computed.items():
+        found = recorded.loc[count, list(expected)].to_dict()
+        assert found == pytest.approx(expected.loc[count].to_dict(), abs=1e-3, nan_ok=True)
     assert untrained.recorded_scores(10_000, [300, 10]).index.tolist() == [300, 10]
 
 
@@ -295,7 +293,8 @@ def test_years_and_improvements():
     assert sorted(line.get_xdata()[0] for line in dots) == pytest.approx(sorted(100 * expected))
 
 
-def test_importance_and_trials_are_drawn():
+def test_importance_and_trials_are_drawn(monkeypatch):
+    monkeypatch.setattr(importances, "TREES", 2)
     records = fake_records(trials=25)
     shares = tables.importance(records)
     figure = figures.importance_figure(shares)

@@ -3,30 +3,29 @@
 import json
 from pathlib import Path
 
+import books
 import nbformat
-import papermill
 import pytest
-from factories import fake_units, write_units
+from factories import fake_units, made_up_unit, write_units
 
-from dmlrc import records, studies
+from dmlrc import records, run, studies
 from dmlrc.report import missing
 
 ROOT = Path(__file__).parents[2]
 STUDY = "glyphs-smoke"
 
 
-def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, capsys):
+def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, capsys, without_pictures):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)  # what training makes is not looked at
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("DMLRC_EXPORTS", str(tmp_path / "exports"))
     smoke = studies.get(STUDY)
     units, meta = fake_units(
         STUDY, smoke.dataset, smoke.effective_protocol, trials=2, reruns=2, missing=["contrastive"]
     )
-    write_units(units, meta | smoke.configuration())  # three seconds a method that is trained
+    write_units(units, meta | smoke.configuration())
     chapter = ROOT / "notebooks" / "04_which_loss_wins.ipynb"
-    executed = papermill.execute_notebook(
-        chapter, tmp_path / "out.ipynb", {"studies": STUDY, "train": True}, cwd=chapter.parent, progress_bar=False
-    )
+    executed = books.executed(chapter, STUDY, {"train": True})
     shown = json.dumps([cell.get("outputs", []) for cell in executed.cells])
     assert f"results-{STUDY}" in shown
     trained = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / STUDY).rglob("*-0*.json")}

@@ -1,7 +1,5 @@
 """The chapter on Oi et al.: histograms and curves whose answers are known, and the paper's Table 1."""
 
-import io
-
 import matplotlib
 
 matplotlib.use("Agg")
@@ -10,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 from factories import made_records, run_chapter
 from matplotlib.colors import to_hex
 
@@ -73,12 +72,6 @@ def run(order="default", seeds=2, lift=0.0, gap=0.1, **own):
     return made_records(
         f"{MAIN}/{page.EXPERIMENTS[order]}", **{"scores": scores, "curves": curves, "arrays": arrays} | own
     )
-
-
-def drawn(figure):
-    """Render the figure, and return the text in it."""
-    figure.savefig(io.BytesIO(), format="svg")
-    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
 
 
 # Table 1
@@ -245,7 +238,7 @@ IDS = ("oi-t1", "oi-f1", "oi-f2", "oi-f3", "oi-f4", "oi-bins", "oi-f4-gaps", "de
 
 
 @pytest.mark.parametrize("present", [True, False])
-def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
+def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pictures):
     shown = {}
     monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.update({len(shown): markdown}))
 

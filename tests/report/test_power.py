@@ -59,8 +59,18 @@ def test_many_searches_have_the_textbook_number():
     assert design.least() == pytest.approx((1.95996 + 0.84162) * math.sqrt(2 / 400), rel=0.01)
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Of 4,000 that simulate a power, and no more than 60 of 1,000 searches, where the way to a number is looked at."""
+    monkeypatch.setattr(power, "DRAWS", 100)
+    monkeypatch.setattr(power, "MOST", 60)
+    power._reach.cache_clear()
+    yield
+    power._reach.cache_clear()
+
+
 @pytest.mark.parametrize("test", power.TESTS)
-def test_the_searches_for_a_difference_are_the_fewest(test):
+def test_the_searches_for_a_difference_are_the_fewest(test, few_draws):
     design = Design(0.3, 0.1)
     count = design.searches_for(0.5, test)
     assert (
@@ -130,7 +140,7 @@ class TestCommand:
     def power_of(self, call):
         return partial(call, "power")
 
-    def test_own_numbers(self, power_of, tmp_path):
+    def test_own_numbers(self, power_of, tmp_path, few_draws):
         picture = tmp_path / "power.svg"
         code, out, err = power_of(
             "--search-sd", "0.3", "--seed-sd", "0.1", "--difference", "0.5", "--methods", "5", "--plot", str(picture)
@@ -166,7 +176,7 @@ class TestCommand:
             ),
         ],
     )
-    def test_a_mistake_is_one_sentence(self, power_of, arguments, sentence):
+    def test_a_mistake_is_one_sentence(self, power_of, few_draws, arguments, sentence):
         code, _, err = power_of(*arguments)
         assert code == 2
         assert err.startswith("dmlrc: ")

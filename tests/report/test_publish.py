@@ -25,6 +25,7 @@ from markupsafe import Markup
 from dmlrc import studies
 from dmlrc.report import labels, publish, style
 from dmlrc.report.results_table import GAP
+from dmlrc.studies import experiments
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +204,8 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
 
 def test_the_foot_of_a_page_tells_of_experiments_too(home):
     """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
-    write_fake_experiments("cub200-2010-frozen")
+    around = experiments.experiments_around("cub200-2010-frozen")
+    write_fake_experiments("cub200-2010-frozen", missing={*around} - {"rate-tenfold"})
     data = shown(publish.how_to_rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/markdown"]
     assert "dmlrc study run cub200-2010-frozen/rate-tenfold\n" in data
     assert "at ten times the rate" in data

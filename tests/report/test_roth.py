@@ -1,6 +1,5 @@
 """The chapter on Roth et al.: numbers against cases made by hand, the paper's numbers against its text, live toys."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 from factories import made_records, run_chapter
 from matplotlib.colors import to_hex
 
@@ -65,12 +65,6 @@ def table2(by_study, metric="precision_at_1"):
 def ours(records, rows):
     """The cells of a table of ours alone."""
     return results_table(common.ours({MAIN: records, "other": None}, rows))[0]
-
-
-def drawn(figure):
-    """Render the figure, and return the text in it."""
-    figure.savefig(io.BytesIO(), format="svg")
-    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
 
 
 # The paper's numbers
@@ -553,7 +547,7 @@ TABLES = (
 
 
 @pytest.mark.parametrize("present", [True, False])
-def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
+def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pictures):
     shown = []
     monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.append(markdown))
     monkeypatch.setattr(publish, "text", shown.append)

@@ -1,6 +1,5 @@
 """Tests against the libraries and by hand, and on made-up data where it is known which methods differ."""
 
-import io
 import itertools
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 from factories import fake_records
 from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
@@ -319,11 +319,6 @@ def test_cost_beside_accuracy():
     found = measures.cost_and_accuracy(measures.compare(one), one)
     assert found["steps"].to_dict() == {name: 4.0 * count for name, count in steps.items()}  # four folds
     assert found["among_best"].to_dict() == measures.compare(one).summary["among_best"].to_dict()
-
-
-def drawn(figure):
-    figure.savefig(io.BytesIO(), format="svg")
-    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
 
 
 def test_figures_show_every_method_in_its_colour():

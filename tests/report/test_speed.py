@@ -1,6 +1,5 @@
 """The page on speed, from made-up measurements and from the committed ones."""
 
-import io
 from pathlib import Path
 
 import matplotlib
@@ -12,6 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 
 from dmlrc.report import prose
 from dmlrc.report.speed import figures, page
@@ -104,7 +104,7 @@ def test_figures():
     np.testing.assert_allclose(dots.get_offsets()[:, 1], [0.5, 1.5, 4.0])
     assert "a loss: 4.00 times as fast as library" in dots.get_urls()[2]
     figure, _ = figures.growth_figure(page.growth(), page.exponents())
-    figure.savefig(io.BytesIO(), format="svg")
+    drawn(figure)
     assert "P@1, R-precision and MAP@R, exponent 2.0" in [
         text.get_text() for text in figure.axes[0].get_legend().get_texts()
     ]

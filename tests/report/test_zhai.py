@@ -1,7 +1,5 @@
 """The chapter of Zhai and Wu: the paper's numbers as printed, ours from records whose answers are known."""
 
-import io
-
 import matplotlib
 
 matplotlib.use("Agg")
@@ -10,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import drawn
 from factories import LOSSES, level_of, made, run_notebook
 
 from dmlrc.papers import zhai2019 as paper
@@ -234,8 +233,7 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
     lost = made(f"{NAME}/layer_norm", score, missing=("norm_softmax@no-layer-norm",))
     assert (MAIN, "without") not in results_table(page.compare_layer_norm({MAIN: lost}))[0].index
-    [figure] = figures.draw_layer_norm({MAIN: lost})
-    figure.savefig(io.BytesIO())
+    drawn(*figures.draw_layer_norm({MAIN: lost}))
 
 
 def test_shares_of_the_classes():
@@ -253,9 +251,7 @@ def test_shares_of_the_classes():
 
 
 def test_architecture_names_the_protocols_numbers():
-    figure = figures.architecture()
-    figure.savefig(io.BytesIO())
-    text = " ".join(each.get_text() for each in figure.findobj(matplotlib.text.Text))
+    text = " ".join(drawn(figures.architecture()))
     for number in ("3 classes x 25", "224 px", "ResNet50", "0.05"):
         assert number in text
 
@@ -273,7 +269,7 @@ def test_ledger_names_what_differs_and_only_that():
 
 
 @pytest.mark.parametrize("state", ["nothing", "one seed"])
-def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
+def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch, without_pictures):
     scores = {f"{NAME}/dims": rising, f"{NAME}/samples": layouts}
 
     def load(main, experiment):
