@@ -103,7 +103,7 @@ def test_hand_drawn_case():
     assert_close(scores, expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(points)
 def test_equals_the_mean_over_all_orders_of_ties(points):
     embeddings, labels = split(points)
@@ -222,7 +222,7 @@ def test_row_order_changes_naive_scores_but_not_ours():
     assert ours[0] == pytest.approx(ours[1], abs=1e-15)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 257]), st.booleans())
 def test_row_order_does_not_matter(seed, dim, n, duplicates):
     """Exactly, for real float32 embeddings with near and full ties, in blocks of any shape."""
