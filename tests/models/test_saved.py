@@ -39,9 +39,8 @@ def photos(home):
         for place in range(4):
             pixels = rng.integers(0, 60, (48, 64, 3)) + np.array([label * 20, 150 - label * 15, label % 3 * 60])
             Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
-    (home / "studies.toml").write_text(
-        FROZEN.format(data=f'dataset = "folder:{home / "pictures"}"\nimage_size = 64\ncrop_size = 64')
-    )
+    small = f'dataset = "folder:{home / "pictures"}"\nimage_size = 64\ncrop_size = 64'
+    (home / "studies.toml").write_text(FROZEN.format(data=small))
     return home / "pictures"
 
 
