@@ -337,8 +337,8 @@ def _add(name, both_are_here):
 
 def test_meta_is_merged_by_one_process_at_a_time(home):
     """Each reads, waits and writes: without the lock one of the two additions is lost."""
-    both_are_here = FORK.Barrier(2)
-    both = [FORK.Process(target=_add, args=(name, both_are_here)) for name in "ab"]
+    both_are_here = FORK.Barrier(2, timeout=60)
+    both = [FORK.Process(target=_add, args=(name, both_are_here), daemon=True) for name in "ab"]
     for each in both:
         each.start()
     for each in both:

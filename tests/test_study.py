@@ -175,7 +175,7 @@ def _stuck_after_three(study):
 
 
 def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished):
-    process = FORK.Process(target=_stuck_after_three, args=[tiny])
+    process = FORK.Process(target=_stuck_after_three, args=[tiny], daemon=True)
     process.start()
     folder = paths.runs() / "tiny"
     while len(list(folder.glob("*/*-0*.json"))) < 3 and process.is_alive():
@@ -192,7 +192,7 @@ def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished):
 
 def test_two_processes_give_the_records_of_one(tiny, finished):
     """As the jobs of an array on a shared folder: one a method, each with the pretrained trunk too."""
-    jobs = [FORK.Process(target=run.run, args=(tiny, [method])) for method in PICKED]
+    jobs = [FORK.Process(target=run.run, args=(tiny, [method]), daemon=True) for method in PICKED]
     for job in jobs:
         job.start()
     for job in jobs:
@@ -210,7 +210,7 @@ def _hold(method, begun, ended):
 
 def test_a_method_that_another_process_runs_is_refused(tiny):
     begun, ended = FORK.Event(), FORK.Event()
-    other = FORK.Process(target=_hold, args=("arcface", begun, ended))
+    other = FORK.Process(target=_hold, args=("arcface", begun, ended), daemon=True)
     other.start()
     begun.wait()
     with pytest.raises(DmlrcError, match="another process runs arcface of study 'tiny'"):
