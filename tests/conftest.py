@@ -10,6 +10,9 @@ from hypothesis import settings
 
 settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
 settings.load_profile("dmlrc")
+if not torch.cuda.is_available():
+    # for a device to come torch would note each seed with the whole stack, a half to several milliseconds within pytest
+    torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = torch.mtia.manual_seed_all = lambda seed: None
 sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 
 

@@ -1,6 +1,7 @@
 """The benchmarks run, at sizes that say nothing: what they print and write."""
 
 import csv
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -55,16 +56,18 @@ def test_each_loss_is_timed_with_its_peer():
 
 
 @pytest.mark.filterwarnings("ignore")  # of pytorch-metric-learning under a later NumPy and torch
-def test_the_seconds_of_a_step_are_shares_of_an_epoch():
+def test_the_seconds_of_a_step_are_shares_of_an_epoch(monkeypatch):
+    monkeypatch.setattr(steps, "STEPS", 10)
+    monkeypatch.setattr(steps, "PROTOCOL", replace(steps.PROTOCOL, iterations_per_epoch=10))
     called = []
 
     def timed(ours, peer, repeats, clock):
         called.append((ours(), peer()))
-        return 4.0, 1.0  # an epoch of 100 steps: ours of four folds, the peer's of one
+        return 4.0, 1.0  # an epoch of 10 steps: ours of four folds, the peer's of one
 
     device = torch.device("cpu")
     rows = dict(steps.rows(timed, device, names=("contrastive", "normalized_softmax", "multi_similarity_miner")))
-    assert [row() for row in rows.values()] == [(pytest.approx(0.01), pytest.approx(0.01))] * 6
+    assert [row() for row in rows.values()] == [(pytest.approx(0.1), pytest.approx(0.1))] * 6
     assert len(called) == 6
     assert len(dict(steps.rows(timed, device))) == 2 * 14  # every method of the Reality Check, with either loss
 
@@ -99,7 +102,9 @@ def test_exponents():
 def test_curves_are_written(tmp_path, monkeypatch, capsys):
     short = replace(scaling.TASKS["retrieval"], sizes=(100, 200))
     monkeypatch.setitem(scaling.TASKS, "retrieval", short)
-    [small] = scaling.curves(100, ["retrieval"])  # one process of its own, which imports torch
+    forked = multiprocessing.get_context("fork")  # one that does not import torch again
+    monkeypatch.setattr(scaling.multiprocessing, "get_context", lambda kind: forked)
+    [small] = scaling.curves(100, ["retrieval"])
     assert (small["task"], small["unit"], small["size"]) == ("retrieval", "images", 100)
     assert small["seconds"] > 0
     points = [small, small | {"size": 200, "seconds": 4 * small["seconds"]}]
@@ -149,6 +154,7 @@ def test_a_search_is_played_again_on_a_surrogate_of_its_trials():
     assert len(four) == 16
 
 
+@pytest.mark.weekly
 def test_the_script_for_a_lent_gpu_runs_what_fits_and_keeps_its_records(tmp_path):
     script = Path(__file__).parents[1] / "benchmarks" / "lent_gpu.sh"
     place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "DMLRC_DEVICE": "cpu"}

@@ -1,10 +1,12 @@
 """The command line: what it prints, its exit codes, one sentence for each mistake."""
 
+import multiprocessing
 import subprocess
 import sys
 
 import pytest
 import typer
+from factories import made_up_unit
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -14,12 +16,16 @@ from dmlrc.models import files
 from dmlrc.report import labels
 
 
-def test_a_mistake_ends_the_process_with_its_code():
-    script = "from dmlrc.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "study", "show", "nothing"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("dmlrc: unknown study 'nothing'")
-    assert done.stdout == ""
+def test_a_mistake_ends_the_process_with_its_code(monkeypatch, capfd):
+    monkeypatch.setattr("sys.argv", ["dmlrc", "study", "show", "nothing"])
+    process = multiprocessing.get_context("fork").Process(target=cli.main)
+    process.start()
+    process.join()
+    assert process.exitcode == 2
+    said = capfd.readouterr()
+    assert said.err.startswith("dmlrc: unknown study 'nothing'")
+    assert "Traceback" not in said.err
+    assert said.out == ""
 
 
 def commands(command, path=()):
@@ -263,7 +269,9 @@ def test_a_data_set_that_lacks_images_is_refused_and_nothing_is_trained_on_it(ca
     assert not (paths.runs() / "cub200-2010-frozen").exists()
 
 
-def test_a_study_runs_shows_and_exports(call):
+def test_a_study_runs_shows_and_exports(call, monkeypatch):
+    """Units are made up: test_own.py trains from the command line."""
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive")
     assert returned == 0, errors
     assert "5 of 57 units" in out

@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import json
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -70,13 +69,13 @@ class Cluster:
             process.wait()
 
 
-@contextlib.contextmanager
-def running_cluster(tmp_path_factory, workers=2):
+@pytest.fixture(scope="module")
+def started(tmp_path_factory, count=2):
     """A cluster: its processes keep the environment that they were started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_DEVICE", "cpu")
         patch.setenv("DMLRC_CACHE", str(tmp_path_factory.mktemp("cache")))
-        made = Cluster(tmp_path_factory.mktemp("cluster"), workers)
+        made = Cluster(tmp_path_factory.mktemp("cluster"), count)
     deadline = time.monotonic() + 100
     try:
         while not made._file.exists():
@@ -84,16 +83,10 @@ def running_cluster(tmp_path_factory, workers=2):
             assert time.monotonic() < deadline, "the scheduler does not say where it is"
             time.sleep(0.1)
         with distributed.Client(made.address, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=100)
+            client.wait_for_workers(count, timeout=100)
         yield made
     finally:
         made.close()
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory):
-    with running_cluster(tmp_path_factory) as made:
-        yield made
 
 
 @pytest.fixture
@@ -151,6 +144,7 @@ def test_a_unit_whose_worker_is_killed_is_tried_again(tiny, serial, workers, hom
     assert "unlucky trial 0 died (1 of 3 times)" in capsys.readouterr().err
 
 
+@pytest.mark.weekly  # what is done of a third death is the same everywhere, see test_study.py
 def test_a_poison_unit_is_given_up(tiny, serial, workers, home, monkeypatch):
     monkeypatch.setattr(run, "MOST_DEATHS", 2)  # of 3: a worker takes seconds to begin
     found = _beside(serial, tiny, _deadly("poison", home, 2), workers)
@@ -272,19 +266,6 @@ def test_workers_that_cannot_be_used_are_named():
     assert one.slots() == 1
 
 
-def test_two_processes_on_a_shared_folder_give_the_records_of_one(tiny, serial, home):
-    """As the jobs of an array: one a method, each with the pretrained trunk too."""
-    script = "import pickle, sys; from dmlrc import run; run.run(*pickle.load(sys.stdin.buffer))"
-    command, jobs = [sys.executable, "-c", script], []
-    for methods in (PICKED[:1], PICKED[1:]):
-        jobs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
-        jobs[-1].stdin.write(pickle.dumps((tiny, methods)))
-        jobs[-1].stdin.close()
-    assert [job.wait() for job in jobs] == [0, 0]
-    same(facts(), serial)
-    assert not records.problems("tiny")
-
-
 def test_the_job_script_of_the_page_is_that_of_the_class():
     page = (Path(__file__).parents[1] / "book" / "scale_out.md").read_text()
     (made,) = re.findall(r"```python\n(from dask_jobqueue .*?)print", page, re.DOTALL)
@@ -296,22 +277,19 @@ def test_the_job_script_of_the_page_is_that_of_the_class():
     assert re.sub(r"tcp://[\d.]+:\d+", "tcp://HOST:PORT", printed).strip() == shown.strip()
 
 
-def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tiny, serial, home, tmp_path_factory):
+# The last test of this file: it takes the cluster of the others, and kills it.
+def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tiny, serial, started, workers):
     real = records.write_unit
 
     def kill_after_three(record, name):
         real(record, name)
         if len(list((paths.runs() / "tiny").glob("*/*.json"))) == 3:
-            own.scheduler.kill()
+            started.scheduler.kill()
 
-    with (
-        running_cluster(tmp_path_factory, workers=1) as own,
-        cluster.Dask(own.address) as executor,
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "write_unit", kill_after_three)
         with pytest.raises(DmlrcError, match="is gone: finished records are kept, and the same command goes on"):
-            run.run(tiny, executor=executor)
+            run.run(tiny, executor=workers)
     assert len(list((paths.runs() / "tiny").glob("*/*.json"))) >= 3
     run.run(tiny)
     same(facts(), serial)

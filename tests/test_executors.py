@@ -48,9 +48,18 @@ def test_a_worker_that_dies_without_a_task_is_replaced():
         assert worker not in pool._all
 
 
-def test_a_worker_has_one_thread():
+def _interrupted():
     with executors.pool(2) as pool:
         assert pool.submit(os.environ.get, "OMP_NUM_THREADS").result() == "1"
+        pool.submit(time.sleep, 1000)
+        raise KeyboardInterrupt
+
+
+def test_a_worker_has_one_thread_and_is_not_waited_for_after_an_error():
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    assert time.monotonic() - begun < 500
 
 
 def _die():

@@ -2,9 +2,11 @@
 
 import json
 import math
+import multiprocessing
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
 
 COMMITTED = Path(__file__).parents[1] / "results"
+FORK = multiprocessing.get_context("fork")  # another process, without the seconds in which one begins
 UNIT = {
     "study": "fake-study",
     "method": "contrastive",
@@ -306,26 +309,41 @@ def test_one_process_at_a_time_runs_a_method(home):
     assert records.problems("fake-study") == []
 
 
+def _run_arcface():
+    try:
+        with records.running("fake-study", ["arcface"]):
+            pass
+    except DmlrcError as error:
+        sys.exit(3 if "another process runs arcface" in str(error) else 1)
+
+
 def test_a_block_that_ends_frees_no_other_of_the_same_process(home):
     with records.running("fake-study", ["arcface"]):
         with records.running("fake-study", ["triplet"]):
             pass
-        script = "from dmlrc import records\nwith records.running('fake-study', ['arcface']): pass"
-        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert "another process runs arcface" in other.stderr
+        other = FORK.Process(target=_run_arcface)
+        other.start()
+        other.join()
+        assert other.exitcode == 3
+
+
+def _add(name, both_are_here):
+    both_are_here.wait()
+    with records.writing_meta("fake-study") as path:
+        before = records.read_json(path) if path.exists() else {}
+        time.sleep(0.5)
+        records.write_json(path, before | {name: 1})
 
 
 def test_meta_is_merged_by_one_process_at_a_time(home):
     """Each reads, waits and writes: without the lock one of the two additions is lost."""
-    script = (
-        "import sys, time, json; from dmlrc import records\n"
-        "with records.writing_meta('fake-study') as path:\n"
-        "    told = records.read_json(path) if path.exists() else {}\n"
-        "    time.sleep(0.5)\n"
-        "    records.write_json(path, told | {sys.argv[1]: 1})"
-    )
-    both = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "ab"]
-    assert [each.wait() for each in both] == [0, 0]
+    both_are_here = FORK.Barrier(2, timeout=60)
+    both = [FORK.Process(target=_add, args=(name, both_are_here), daemon=True) for name in "ab"]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert [each.exitcode for each in both] == [0, 0]
     assert records.read_json(home / "runs" / "fake-study" / "meta.json") == {"a": 1, "b": 1}
 
 

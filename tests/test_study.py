@@ -3,12 +3,10 @@
 import contextlib
 import json
 import math
+import multiprocessing
 import os
-import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from factories import without_checksum, write_fake_study
+from factories import made_up_unit, without_checksum, write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 
@@ -32,6 +30,7 @@ from dmlrc.protocol import SMOKE, Budget, Study
 from dmlrc.unit import Unit, run_seed, run_unit
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
+FORK = multiprocessing.get_context("fork")  # another process, without the seconds in which one begins
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +67,7 @@ def same(left, right):
     for pair in zip(left, right, strict=True):
         keys = [column for column in pair[0].columns if column not in ("params", "value")]
         one, other = (frame.sort_values(keys, ignore_index=True) for frame in pair)
-        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
 @pytest.fixture(scope="session")
@@ -163,33 +162,62 @@ def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny,
     same(facts(), finished[0])
 
 
-def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished, home):
-    script = "import pickle, sys; from dmlrc import run; run.run(pickle.load(sys.stdin.buffer))"
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    process.stdin.write(pickle.dumps(tiny))
-    process.stdin.close()
+def _stuck_after_three(study):
+    """Run the study, whose fourth unit does not end."""
+    done = []
+
+    def stuck(unit):
+        done.append(unit)
+        return run_unit(unit) if len(done) <= 3 else time.sleep(1000)
+
+    run.run_unit = stuck
+    run.run(study)
+
+
+def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished):
+    process = FORK.Process(target=_stuck_after_three, args=[tiny], daemon=True)
+    process.start()
     folder = paths.runs() / "tiny"
-    deadline = time.monotonic() + 120
-    while len(list(folder.glob("*/*-0*.json"))) < 3 and time.monotonic() < deadline:
+    while len(list(folder.glob("*/*-0*.json"))) < 3 and process.is_alive():
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL  # it had not ended by itself
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL  # it had not ended by itself
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
-    assert 3 <= len(kept) < tiny.units
+    assert len(kept) == 3 < tiny.units
     run.run(tiny)
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
     same(facts(), finished[0])
 
 
+def test_two_processes_give_the_records_of_one(tiny, finished):
+    """As the jobs of an array on a shared folder: one a method, each with the pretrained trunk too."""
+    jobs = [FORK.Process(target=run.run, args=(tiny, [method]), daemon=True) for method in PICKED]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert [job.exitcode for job in jobs] == [0, 0]
+    same(facts(), finished[0])
+    assert not records.problems("tiny")
+
+
+def _hold(method, begun, ended):
+    with records.running("tiny", [method]):
+        begun.set()
+        ended.wait()
+
+
 def test_a_method_that_another_process_runs_is_refused(tiny):
-    script = (
-        "import sys; from dmlrc import records\nwith records.running('tiny', ['arcface']): print(), sys.stdin.read()"
-    )
-    with subprocess.Popen([sys.executable, "-u", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        with pytest.raises(DmlrcError, match="another process runs arcface of study 'tiny'"):
-            run.run(tiny)
-        other.stdin.close()
+    begun, ended = FORK.Event(), FORK.Event()
+    other = FORK.Process(target=_hold, args=("arcface", begun, ended), daemon=True)
+    other.start()
+    begun.wait()
+    with pytest.raises(DmlrcError, match="another process runs arcface of study 'tiny'"):
+        run.run(tiny)
+    ended.set()
+    other.join()
+    assert other.exitcode == 0
     assert not (paths.runs() / "tiny").exists()
 
 
@@ -238,30 +266,34 @@ def test_a_loss_that_ends_the_process_is_no_success(tiny):
         run.run(tiny, methods=[ends])
 
 
-def _deadly(folder, deaths):
-    """A loss that kills the process that computes it, so many times."""
+class Mortal(Executor):
+    """Runs units in this process, but of "deadly" so many die; `test_executors.py` has workers that are killed."""
 
-    def loss(embeddings, labels, margin):
-        died = len(list(folder.glob("*.death")))
-        if died < deaths:
-            (folder / f"{died}.death").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return (embeddings @ embeddings.T).mean() * margin
+    def __init__(self, deaths):
+        self.deaths = deaths
 
-    return Method("deadly", loss, {"margin": Float(0, 1)})
+    def submit(self, fn, unit):
+        future = Future()
+        if unit.method and unit.method.name == "deadly" and self.deaths.get((unit.kind, unit.number)):
+            self.deaths[unit.kind, unit.number] -= 1
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(fn(unit))
+        return future
 
 
-def test_a_unit_whose_worker_dies_is_tried_again_thrice_and_the_others_go_on(tiny, home, finished, capsys):
+def test_a_unit_whose_worker_dies_is_tried_again_thrice_and_the_others_go_on(tiny, finished, capsys):
     """The first trial of the deadly loss kills each of three workers, the second one more, and is tried again."""
-    deadly = _deadly(home, 4)
-    run.run(tiny, methods=[deadly, PICKED[0]], workers=2)
+    deadly = replace(cell(), name="deadly")
+    mortal = Mortal({("trial", 0): 3, ("trial", 1): 1})
+    run.run(tiny, methods=[deadly, PICKED[0]], executor=mortal, workers=2)
     found = records.load("tiny")
     trials = found.trials.query("method == 'deadly'").set_index("trial")
     assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
     assert "each of 3 workers" in trials["reason"][0]
     assert "deadly trial 1 died (1 of 3 times)" in capsys.readouterr().err
     of_contrastive = [[frame.query("method == 'contrastive'") for frame in all] for all in (facts(), finished[0])]
-    same(*of_contrastive)  # in a process of its own, beside one that dies
+    same(*of_contrastive)  # beside one that dies
     alone = replace(tiny, methods=(deadly,))
     assert plan.progress(alone) == (4, 5)  # the next call tries it again
     run.export(alone)
@@ -348,6 +380,7 @@ def test_images_that_change_during_a_run_end_it(tiny):
 
 
 def test_records_are_set_aside_only_when_they_can_be_made_again(tiny, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(tiny, methods=[cell()])
     before = facts()
 
@@ -431,16 +464,16 @@ def test_all_missing_reruns_are_handed_out_whatever_the_number_of_proposals(tiny
     assert [(unit.kind, unit.number) for unit in units] == [("rerun", number) for number in range(3)]
 
 
-def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny, home):
+def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny):
     """A worker cannot import the loss of a cell, whose module is __main__."""
-    methods = [*PICKED, cell()]
+    methods = [PICKED[1], cell()]
     run.run(tiny, methods, proposals=2)
     one = facts()
     assert set(records.load("tiny").trials["proposals"]) == {2}
     shutil.rmtree(paths.runs())
     run.run(tiny, methods, workers=2, proposals=2)
     same(facts(), one)
-    assert set(records.load("tiny").runs["method"]) == {"contrastive", "arcface", "mine"}
+    assert set(records.load("tiny").runs["method"]) == {"arcface", "mine"}
 
 
 def test_a_finished_study_does_no_work(tiny, contrastive, monkeypatch):
@@ -504,22 +537,30 @@ def test_what_makes_a_gpu_repeat_itself_is_put_back(monkeypatch, workspace):
     assert _settings() == before
 
 
-def _slow(embeddings, labels):
-    time.sleep(100)
-    return embeddings.sum()
+class Unending(Executor):
+    """Runs units in this process, but those of the method "slow" never end."""
+
+    def submit(self, fn, unit):
+        future = Future()
+        if unit.method is None or unit.method.name != "slow":
+            future.set_result(fn(unit))
+        return future
+
+    def __exit__(self, kind, *error):
+        self.is_left_by_an_error = kind is not None
 
 
-def test_a_run_stops_by_itself_when_its_time_is_up_and_keeps_what_ended(tiny, home, monkeypatch):
+def test_a_run_stops_by_itself_when_its_time_is_up_and_keeps_what_ended(tiny, monkeypatch):
     run.run(tiny, seconds=0)
     assert not records.is_begun("tiny")
-    left, write = [math.inf], records.write_unit
+    left, write, pool = [math.inf], records.write_unit, Unending()
+    monkeypatch.setattr(run, "pool", lambda workers: pool)
     monkeypatch.setattr(run.Limit, "left", property(lambda limit: left[0]))
     # the time is up when the first record is there
     monkeypatch.setattr(records, "write_unit", lambda *args: (write(*args), left.__setitem__(0, 0.0)))
-    timed = replace(tiny, name="timed", methods=(Method("fast", "triplet"), Method("slow", _slow)))
-    begun = time.monotonic()
+    timed = replace(tiny, name="timed", methods=(Method("fast", "triplet"), Method("slow", "triplet")))
     run.run(timed, workers=2)
-    assert time.monotonic() - begun < 60  # what is under way is not waited for
+    assert pool.is_left_by_an_error  # it does not wait for what is under way then
     assert [unit["method"] for unit in records.finished_units("timed", timed.configuration())] == ["fast"]
 
 
@@ -736,6 +777,7 @@ def test_an_edited_loss_never_shows_the_numbers_of_the_one_before(tiny, capsys):
 
 
 def test_a_change_of_what_the_loss_calls_is_a_change_of_the_loss(tiny, capsys, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(tiny, methods=[cell()])
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
     run.run(tiny, methods=[cell("# the same, with a comment" + LOSS)])
@@ -745,6 +787,7 @@ def test_a_change_of_what_the_loss_calls_is_a_change_of_the_loss(tiny, capsys, m
 
 
 def test_a_run_broken_off_after_an_edit_shows_nothing_of_the_loss_before(tiny, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(tiny, methods=[cell()])
     with monkeypatch.context() as patch:
         patch.setattr(run, "run_unit", lambda unit: (_ for _ in ()).throw(Killed))
@@ -768,8 +811,9 @@ def test_committed_records_of_an_edited_loss_are_not_shown(tiny, home):
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, committed):
+def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, committed, monkeypatch):
     """Where a method is given others, it is run again; the rest of the study stands as it was."""
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     first, *others = tiny.methods
     before = replace(tiny, methods=(replace(first, settings={"neg_margin": 0.5}, space={}), *others))
     after = replace(tiny, methods=(replace(first, settings={"neg_margin": 1.0}, space={}), *others))
@@ -785,6 +829,7 @@ def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, co
 
 
 def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(tiny, methods=[PICKED[0], cell()])
     for path in (paths.runs() / "tiny").glob("*/*.json"):
         told = without_checksum(path)

@@ -2,8 +2,6 @@
 
 import contextlib
 import gc
-import subprocess
-import sys
 import time
 import weakref
 from dataclasses import replace
@@ -390,19 +388,6 @@ def test_rmsprop_is_torchs_to_the_bit(momentum, decay):
         judge.step()
         assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True))
     assert not torch.equal(ours[1], values[1])
-
-
-def test_a_unit_needs_no_compiler():
-    """Importing torch._dynamo costs seconds in each worker; torch's own optimisers and some of its settings do."""
-    script = (
-        "import sys, torch; from dmlrc import plan, studies; from dmlrc.unit import run_unit;"
-        "todo = plan.Plan(studies.get('glyphs-smoke'));"
-        "[unit, *_] = todo.next_units(todo.chains[1]);"
-        "state = run_unit(unit)['state']; print(state, 'torch._dynamo' in sys.modules);"
-        "torch.use_deterministic_algorithms(False); print('torch._dynamo' in sys.modules)"
-    )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
-    assert said.split() == ["complete", "False", "True"]
 
 
 def test_rates_fall_in_steps_or_along_a_line():

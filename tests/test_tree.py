@@ -160,7 +160,7 @@ def test_the_main_path_is_short():
     assert len({file for file, _ in listed()}) < 12
 
 
-def test_a_study_goes_along_the_main_path(home, monkeypatch):
+def test_a_study_goes_along_the_main_path(photographs, monkeypatch):
     called = set()
 
     def profile(frame, event, _):

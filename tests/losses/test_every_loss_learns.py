@@ -103,7 +103,8 @@ def test_the_settings_that_learn_slowly(glyphs, name, settings):
 
 @pytest.mark.parametrize("sampler", ["random", "spc_r", "greedy_coreset", "distribution_matching", "frechet"])
 def test_every_sampler_feeds_a_loss_that_learns(glyphs, sampler):
-    assert gain(glyphs, method("multi_similarity"), replace(PROTOCOL, sampler=sampler)) > CLEARLY
+    protocol = replace(PROTOCOL, sampler=sampler, iterations_per_epoch=60)  # some samplers take 30 ms a batch
+    assert gain(glyphs, method("multi_similarity"), protocol) > CLEARLY
 
 
 def test_a_fifth_of_the_classes_in_each_softmax_is_enough_to_learn(glyphs):

@@ -20,7 +20,7 @@ from dmlrc.models import saved
 FROZEN = """
 [mine]
 like = "grocery-quick"
-dataset = "folder:{folder}"
+{data}
 folds = 2
 trials = 1
 reruns = 1
@@ -39,7 +39,8 @@ def photos(home):
         for place in range(4):
             pixels = rng.integers(0, 60, (48, 64, 3)) + np.array([label * 20, 150 - label * 15, label % 3 * 60])
             Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
-    (home / "studies.toml").write_text(FROZEN.format(folder=home / "pictures"))
+    small = f'dataset = "folder:{home / "pictures"}"\nimage_size = 64\ncrop_size = 64'
+    (home / "studies.toml").write_text(FROZEN.format(data=small))
     return home / "pictures"
 
 
@@ -100,8 +101,7 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
 
 def test_a_model_of_a_feature_set_takes_the_photographs_that_it_was_made_of(home):
     """Its form is that of the photographs, and not of the features, on which the models trained."""
-    frozen = FROZEN.replace('dataset = "folder:{folder}"', "embedding_dim = 4").replace("[mine]", "[lite0]")
-    (home / "studies.toml").write_text(frozen)
+    (home / "studies.toml").write_text(FROZEN.format(data="embedding_dim = 4").replace("[mine]", "[lite0]"))
     chosen = studies.get("lite0")
     run.run(chosen, [chosen.method("contrastive")], save_models=True)
     [path] = (home / "runs").rglob("*.safetensors")

@@ -285,7 +285,7 @@ def test_a_number_of_epochs_that_is_asked_for_is_run_whatever_the_budget(home):
     assert shown[0].max_epochs < 7
 
 
-def test_settings_on_the_command_line_make_a_study_of_their_own(home):
+def test_settings_on_the_command_line_make_a_study_of_their_own(home, photographs):
     run = ["study", "run", "glyphs-smoke", "--method", "contrastive", "--set", "embedding_dim=32"]
     call = CliRunner().invoke
     result = call(cli.app, [*run, "--as", "mine"])
