@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, golden, importances, statistics, svg
+from dmlrc.report import build, editions, golden, importances, once, statistics, svg
 from dmlrc.report.roth2020 import toy
 from dmlrc.studies import experiments
 
@@ -75,7 +75,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
     if name not in _known:
         shown = STUDIES if name == MADE else ",".join(editions.study_names("published"))
         home = checkout(factory.mktemp("home"))
-        with pytest.MonkeyPatch.context() as patch, golden.judging_once():
+        with pytest.MonkeyPatch.context() as patch, once.deriving_once():
             patch.setenv("DMLRC_HOME", str(home))
             patch.delenv("DMLRC_RUNS", raising=False)
             patch.delenv("DMLRC_DATA", raising=False)
