@@ -13,7 +13,7 @@ from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from dmlrc import studies
+from dmlrc import records, studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build, editions, golden, importances, statistics, svg
 from dmlrc.report.roth2020 import toy
@@ -80,7 +80,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
     if name not in _known:
         shown = STUDIES if name == MADE else ",".join(editions.study_names("published"))
         home = checkout(factory.mktemp("home"))
-        with pytest.MonkeyPatch.context() as patch, golden.judging_once():
+        with pytest.MonkeyPatch.context() as patch, records.shared():
             patch.setenv("DMLRC_HOME", str(home))
             patch.delenv("DMLRC_RUNS", raising=False)
             patch.delenv("DMLRC_DATA", raising=False)

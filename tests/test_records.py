@@ -119,6 +119,41 @@ def test_what_is_done_to_records_stays_with_who_did_it(unit_file):
     assert theirs.meta["protocol"]["folds"] == 1
 
 
+def test_shared_records_are_one_object_until_a_file_changes(unit_file):
+    unit_file(UNIT)
+    with records.shared():
+        first = records.load("fake-study")
+        assert records.load("fake-study") is first
+        with records.shared():
+            assert records.find("fake-study") is first
+        assert records.load("fake-study") is first
+        unit_file(worth(0.25))
+        assert records.load("fake-study").trials["value"].tolist() == [0.25]
+    assert records.load("fake-study") is not records.load("fake-study")
+
+
+def test_what_is_derived_is_kept_within_a_block_by_its_key_and_computed_anew_outside():
+    asked = []
+    half = records.derived_once(lambda number: abs(number))(lambda number: asked.append(number) or number / 2)
+    assert (half(2), half(2)) == (1, 1)
+    with records.shared():
+        assert (half(2), half(4), half(-4)) == (1, 2, 2)
+        with records.shared():
+            assert half(4) == 2
+    assert half(-4) == -2
+    assert asked == [2, 2, 2, 4, -4]
+
+
+def test_a_study_is_published_once_its_meta_says_so(home):
+    file = paths.results() / "some" / "meta.json"
+    file.parent.mkdir(parents=True)
+    for complete in (False, True, False):
+        records.write_sealed(file, {"study": "some", "budget": {"name": "full"}, "complete": complete})
+        assert records.published() == ["some"] * complete
+    records.write_sealed(file, {"study": "some", "budget": {"name": "quick"}, "complete": True})
+    assert records.published() == []
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [

@@ -11,10 +11,13 @@ their own.
 
 import contextlib
 import copy
+import functools
 import json
 import stat
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -59,8 +62,46 @@ def load(study: str) -> StudyRecords:
     study = names.current(study)
     folders = paths.runs() / study, paths.committed(study)
     cached = _load(study, folders, tuple(map(_state, folders)))
+    if _derived is not None:
+        return cached
     frames = {name: _own(getattr(cached, name)) for name in FRAMES}
     return StudyRecords(**frames, meta=copy.deepcopy(cached.meta))
+
+
+_derived: dict | None = None
+"""What was derived from records within `shared`; None outside of it."""
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[None]:
+    """Hand out the same records to all readers in this block, who change nothing of them: pages, for instance.
+
+    What is computed from them is then found again, since the same object is the same records; see `derived_once`.
+    """
+    global _derived
+    before, _derived = _derived, {} if _derived is None else _derived
+    try:
+        yield
+    finally:
+        _derived = before
+
+
+def derived_once(key: Callable[..., Hashable]) -> Callable[[Callable], Callable]:
+    """Make a function keep, within `shared`, what it returned for arguments of this key; outside it computes anew."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def once(*arguments: Any, **named: Any) -> Any:
+            if _derived is None:
+                return function(*arguments, **named)
+            place = function, key(*arguments, **named)
+            if place not in _derived:
+                _derived[place] = function(*arguments, **named)
+            return _derived[place]
+
+        return once
+
+    return decorate
 
 
 def _own(frame: pd.DataFrame) -> pd.DataFrame:
@@ -85,10 +126,16 @@ def _state(folder: Path) -> tuple:
     files = []
     for path in sorted([*folder.glob("*"), *underway.unit_files(folder)]):
         with contextlib.suppress(FileNotFoundError):  # another run has renamed it since
-            facts = path.stat()
-            if stat.S_ISREG(facts.st_mode):
-                files.append((path, facts.st_ino, facts.st_mtime_ns, facts.st_size))
+            is_file, *facts = _facts(path)
+            if is_file:
+                files.append((path, *facts))
     return tuple(files)
+
+
+def _facts(path: Path) -> tuple[bool, int, int, int]:
+    """Facts that tell a file from one that was written again, behind whether it is one."""
+    facts = path.stat()
+    return stat.S_ISREG(facts.st_mode), facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 @lru_cache(maxsize=256)  # more than a book has studies
@@ -141,8 +188,14 @@ def _make_room(study: str) -> str:
 
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
-    metas = {name: read_raw_meta(paths.committed(name) / "meta.json") for name in recorded_in(paths.results())}
-    return [name for name, facts in metas.items() if facts["budget"]["name"] == "full" and facts.get("complete")]
+    files = {name: paths.committed(name) / "meta.json" for name in recorded_in(paths.results())}
+    return [name for name, file in files.items() if _is_published(file, _facts(file) if file.exists() else None)]
+
+
+@lru_cache(maxsize=1024)  # a page asks dozens of times for a hundred of them
+def _is_published(path: Path, state: tuple | None) -> bool:
+    facts = read_raw_meta(path)
+    return facts["budget"]["name"] == "full" and bool(facts.get("complete"))
 
 
 def recorded_in(root: Path) -> list[str]:

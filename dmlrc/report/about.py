@@ -98,12 +98,14 @@ def environments(records: StudyRecords, column: str) -> str:
     where = records.meta["environment"]
     begun = {"torch": where["packages"].get("torch", "")} | where | {"commit": records.meta["commit"]}
     first = begun.get(column, "")
+    of_both = (value for frame in (records.trials, records.reruns) for value in frame[column].unique())
+    values = {first if pd.isna(value) else value for value in of_both}
+    if len(values) < 2:
+        return values.pop() if values else first
     units = pd.concat([frame[["method", "row", column]] for frame in (records.trials, records.reruns)])
     unit = "methods" if units["row"].nunique() == units["method"].nunique() else "rows"  # of a sweep
     named = units.assign(**{column: units[column].astype(object).fillna(first)})
     names = named.groupby(column, sort=False)["method"].unique()
-    if len(names) < 2:
-        return names.index[0] if len(names) else first
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
     return "; ".join(f"{value} ({_methods(those, known, unit)})" for value, those in names.items())

@@ -8,7 +8,7 @@ once, or elsewhere.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pandas as pd
@@ -120,10 +120,12 @@ class Depth:
 def depths(series: Series) -> list[Depth]:
     """The depths of a series that are complete, from the shallowest."""
     complete = {label: whole.complete(name) for label, name in series.studies.items()}
-    return [_depth(label, counted, hypotheses.lenders(series.data)) for label, counted in complete.items() if counted]
+    lenders = tuple(hypotheses.lenders(series.data))
+    return [_depth(label, counted, lenders) for label, counted in complete.items() if counted]
 
 
-def _depth(label: str, counted: hypotheses.Counted, lenders: Sequence[hypotheses.Counted]) -> Depth:
+@lru_cache(maxsize=64)  # a page asks for the same ones ten times
+def _depth(label: str, counted: hypotheses.Counted, lenders: tuple[hypotheses.Counted, ...]) -> Depth:
     compared, precision = (hypotheses.comparison_of(counted, lenders, metric) for metric in (METRIC, PRECISION))
     frame = tables.accuracy(records.find(counted.name))
     untrained = {metric: tables.mean_of(frame, PRETRAINED, metric) for metric in (METRIC, PRECISION)}

@@ -66,7 +66,8 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     once = len(records.trials) or records.meta["kind"] == TABLE  # of a table without a search, elsewhere
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if once else SEED
     places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
-    rows = pd.concat([rows.assign(state=""), _fallen(records)], ignore_index=True)
+    fallen = _fallen(records)
+    rows = rows.assign(state="") if fallen.empty else pd.concat([rows.assign(state=""), fallen], ignore_index=True)
     names = rows["method"].map(_labels(records, known_methods(paper)))
     apart = about.apart(records) if experiment == titles.METHODS_TABLE else {}
     places["apart"] = [apart.get(name, "") for name in rows["method"]]

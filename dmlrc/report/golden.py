@@ -20,7 +20,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -45,11 +45,10 @@ from matplotlib.spines import Spine
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator
 
+from dmlrc import records
 from dmlrc.errors import DmlrcError
 from dmlrc.names import folded as id_of
-from dmlrc.records import StudyRecords
 from dmlrc.report import build, claims, editions, publish, titles
-from dmlrc.report.claims import rule
 from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
@@ -399,29 +398,11 @@ def _equal(old: object, new: object) -> bool:
 def export_book(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Files:
     """The tables, the figures and their index, and the verdicts. only: the files that are wanted, default all."""
     shown = [path for path in only if not path.startswith("verdicts/")]
-    with judging_once():
+    with records.shared():
         files = _chapter_files(edition, shown) if shown or not only else {}
         if len(shown) < len(only) or not only:
             files |= verdict_files(edition)
     return {path: text for path, text in files.items() if not only or path in only}
-
-
-@contextmanager
-def judging_once() -> Iterator[None]:
-    """Judge each claim once: most chapters ask for some, and all together take as long as the longest chapter."""
-    judge, known = rule.judge_claim, {}
-
-    def evaluate(claim: rule.Claim, evidence: Mapping[str, StudyRecords | None], *more) -> rule.Judgement:
-        key = claim.id, evidence["main"].name if evidence else ""
-        if key not in known:
-            known[key] = judge(claim, evidence, *more)
-        return known[key]
-
-    with (
-        mock.patch.object(rule, "judge_claim", evaluate),
-        mock.patch.object(hypotheses, "judged_hypotheses", cache(hypotheses.judged_hypotheses)),
-    ):
-        yield
 
 
 def written(folder: Path) -> Files:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import pandas as pd
 
@@ -17,6 +18,7 @@ def finished(study: StudyRecords, methods: Sequence[str], reruns: int) -> pd.Ind
     return counts.index[(counts >= reruns).all(axis=1)]
 
 
+@lru_cache(maxsize=256)  # the same part of the same records is the same object, as these are
 def whole(recorded: StudyRecords) -> StudyRecords:
     """The records of the finished repetitions alone; all of them where none, or every one, is finished.
 

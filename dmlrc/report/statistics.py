@@ -750,7 +750,9 @@ def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
         # given the highest, all others lie within the limit of it
         return share @ (methods * within ** (methods - 1) @ _WEIGHTS) / share.sum() - level
 
-    return optimize.brentq(missing, 0, 1000, xtol=1e-8) / math.sqrt(2)
+    # it lies between the quantile of one pair and that of all pairs by Bonferroni
+    ends = stats.t.isf((1 - level) / 2 / np.array([1, math.comb(methods, 2)]), df) * math.sqrt(2)
+    return optimize.brentq(missing, 0.9 * ends[0], 1.1 * ends[1], xtol=1e-8) / math.sqrt(2)
 
 
 def above_one(methods: int, df: np.ndarray) -> np.ndarray:

@@ -134,8 +134,10 @@ def fallen(records: StudyRecords) -> dict[str, str]:
 
     None of a study without reruns, which are what is scored.
     """
-    states = status(records)["state"].drop(records.scores["method"].unique(), errors="ignore")
-    return {name: state for name, state in states.items() if state not in ("complete", "not run")}
+    frames = (records.runs, records.trials, records.reruns)
+    without = set().union(*(frame["method"].unique() for frame in frames)) - set(records.scores["method"].unique())
+    states = status(records)["state"].items() if without else ()  # which counts what few ask for
+    return {name: state for name, state in states if name in without and state not in ("complete", "not run")}
 
 
 def cut_off(records: StudyRecords) -> pd.Series:

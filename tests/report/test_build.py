@@ -16,7 +16,7 @@ from factories import fake_units, write_fake_study, write_units
 
 from dmlrc import paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions, golden, importances, labels, prose, statistics
+from dmlrc.report import build, editions, importances, labels, prose, statistics
 from dmlrc.report.roth2020 import toy
 
 OF_NO_STUDY = ("01_what_a_score_looks_like", "02_which_score_to_trust", "15_wrong_numbers", "21_speed")
@@ -81,7 +81,7 @@ def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkey
     monkeypatch.setattr(importances, "TREES", 2)
     monkeypatch.setattr(statistics, "RESAMPLES", 100)
     monkeypatch.setattr(toy.train_toy, "__defaults__", (0, 2))
-    with golden.judging_once():
+    with records.shared():
         for page in build.chapters():
             if not page.parameters and Path(page.name).stem not in (*PAGES, *OF_NO_STUDY, *OF_A_PAPER):
                 books.executed(page.notebook, smoke.name, {})

@@ -494,6 +494,15 @@ def test_every_claim_that_is_judged_by_records_has_a_lever():
     assert set(LEVERS) == {claim.id for claim in claims.CLAIMS if claim.needs and claim.measure}
 
 
+def test_a_claim_is_judged_again_by_other_records_alone(base):
+    claim, judge = BY_ID[next(iter(LEVERS))], rule.judge_claim
+    with records.shared():
+        first = judge(claim, base)
+        assert judge(claim, base | {"another": None}) is first
+        assert judge(claim, base | {need: replace(base[need]) for need in claim.needs}) is not first
+    assert judge(claim, base) is not first
+
+
 @loop("name", LEVERS)
 def test_claim_gives_every_verdict(name, base, judge, quick_bootstrap):
     claim, (lever, true, false) = BY_ID[name], LEVERS[name]

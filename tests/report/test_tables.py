@@ -5,6 +5,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 from factories import fake_records, fake_units, write_fake_study
@@ -294,8 +295,34 @@ def test_a_step_explains_all_by_itself_and_a_chequerboard_nothing():
     assert max(importances.main_effects(grid, (high[:, 0] ^ high[:, 1]).astype(float), 0)) < 0.05
 
 
+def optuna_effects(points, values, seed):
+    names = [str(dim) for dim in range(points.shape[1])]
+    ranges = dict.fromkeys(names, optuna.distributions.FloatDistribution(0, 1))
+    study = optuna.create_study()
+    for point, value in zip(points.tolist(), values.tolist(), strict=True):
+        params = dict(zip(names, point, strict=True))
+        study.add_trial(optuna.create_trial(params=params, distributions=ranges, value=value))
+    evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=importances.TREES, seed=seed)
+    shares = evaluator.evaluate(study, params=names)
+    return [shares[name] for name in names]
+
+
+@pytest.mark.parametrize(("points", "dims", "trees"), [(50, 2, 64), (30, 4, 8), (20, 1, 4), (4, 3, 8)])
+def test_main_effects_are_those_of_optuna(points, dims, trees, monkeypatch):
+    """Of points at the ends of the cube too, with values that are equal, and trees that drew equal ones alone."""
+    monkeypatch.setattr(importances, "TREES", trees)
+    random = np.random.default_rng(dims)
+    cube = random.random((points, dims)).round(2)
+    cube[0], cube[1] = 0, 1
+    values = (cube[:, 0] * cube[:, -1] + random.normal(0, 0.1, points)).round(1)
+    for seed in (0, 1):
+        assert importances.main_effects(cube, values, seed) == pytest.approx(
+            optuna_effects(cube, values, seed), abs=1e-9
+        )
+
+
 def test_equal_values_have_nothing_to_explain():
-    with pytest.raises(ValueError, match="contained"):
+    with pytest.raises(ValueError, match="outside of the unit cube"):
         importances.main_effects(np.full((5, 3), 1.5), np.ones(5), 0)
     assert np.isnan(importances.main_effects(np.full((5, 3), 0.5), np.ones(5), 0)).all()
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, starts, tables
 from dmlrc.report.claims.claim import Claim, Region
@@ -98,6 +99,13 @@ def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"row": rows["row"], "value": rows["value"], **lower})
 
 
+def _evidence_key(claim: Claim, evidence: Mapping[str, StudyRecords | None], lower: object = None) -> tuple:
+    """The claim, and the records that it asks for."""
+    names = ("main", *claim.needs, *claim.more, *([claim.grid] if claim.needs else ()))
+    return claim.id, *map(evidence.get, names)
+
+
+@records.derived_once(_evidence_key)
 def judge_claim(
     claim: Claim,
     evidence: Mapping[str, StudyRecords | None],

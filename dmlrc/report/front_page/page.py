@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,11 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
+    return _over_2006(tuple(edition))
+
+
+@lru_cache(maxsize=16)  # for the figure, the table and the text
+def _over_2006(edition: tuple[StudyRecords, ...]) -> pd.DataFrame:
     rows = []
     for study in edition:
         for metric in ("precision_at_1", "map_at_r"):

@@ -7,6 +7,7 @@ on average over its levels. Scores of validation and test classes, of single and
 so each part is divided by the mean of the scores that it was measured on.
 """
 
+import functools
 import itertools
 import tomllib
 from collections.abc import Collection, Mapping
@@ -67,6 +68,7 @@ class Part:
         return self.against.low > self.own.high
 
 
+@functools.lru_cache(maxsize=16)  # for the figure, the table and the text
 def parts(records: StudyRecords) -> list[Part]:
     """All parts of which the records of a study, its rate grid and the experiments around it know something.
 
@@ -109,6 +111,7 @@ def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
     return Estimate(*(float(np.sqrt(max(end - error, 0))) for end in ends), n, how=CHI)
 
 
+@functools.lru_cache(maxsize=16)  # dozens of rules ask for the same
 def _cell_error(records: StudyRecords, setting: str) -> float:
     """The variance by noise of a method's score; of seeds alone where searches were not repeated."""
     compared = significance.compare(records, metric=METRIC, setting=setting)
@@ -252,6 +255,7 @@ def recipe(records: StudyRecords) -> Part | None:
     return _of_recipes(records, _recipes(_trained_alike(records)))
 
 
+@functools.lru_cache(maxsize=16)
 def recipe_rules(records: StudyRecords) -> pd.DataFrame:
     """`recipe` by every choice of who is compared: a row a choice, the first one that of `recipe`.
 
