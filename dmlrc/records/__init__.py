@@ -91,12 +91,12 @@ def derived_once(key: Callable[..., Hashable]) -> Callable[[Callable], Callable]
 
     def decorate(function: Callable) -> Callable:
         @functools.wraps(function)
-        def once(*arguments: Any, **named: Any) -> Any:
+        def once(*arguments: Any) -> Any:
             if _derived is None:
-                return function(*arguments, **named)
-            place = function, key(*arguments, **named)
+                return function(*arguments)
+            place = function, key(*arguments)
             if place not in _derived:
-                _derived[place] = function(*arguments, **named)
+                _derived[place] = function(*arguments)
             return _derived[place]
 
         return once

@@ -476,13 +476,14 @@ def judge(monkeypatch):
             whole[records.name] = asked(records)
         return whole[records.name]
 
-    def lower(records):
+    def lower(records, asked=rule.lower_than_untrained):
         if records.name not in above_start:
-            above_start[records.name] = rule.lower_than_untrained(records)
+            above_start[records.name] = asked(records)
         return above_start[records.name]
 
     monkeypatch.setattr(rule, "is_full", is_full)
-    return partial(rule.judge_claim, lower=lower)
+    monkeypatch.setattr(rule, "lower_than_untrained", lower)
+    return rule.judge_claim
 
 
 @pytest.fixture
@@ -573,7 +574,7 @@ def test_rows_below_their_start_decide_nothing(base, monkeypatch):
     assert rule._counted(two) == (1, 1, 2)
     begun = pd.Series([0.55], pd.MultiIndex.from_tuples([("angular", "separated")], names=["method", "setting"]))
     monkeypatch.setattr(starts, "of_rows", lambda _: begun)
-    counted = rule._counted(rule.lower_than_untrained(records).query("row in ['margin_12', 'angular']"))
+    counted = rule._counted(rule.lower_than_untrained(replace(records)).query("row in ['margin_12', 'angular']"))
     assert counted == (0, 1, 1)  # between its own start and the trunk
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (1, 2)).verdict == REPRODUCED
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (2, 3)).verdict == INCONCLUSIVE

@@ -1,8 +1,9 @@
 """The verdict rule: when a claim counts as reproduced."""
 
+import functools
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -91,6 +92,7 @@ def judge(
     return Judgement(INCONCLUSIVE, why, estimate, name)
 
 
+@functools.lru_cache(maxsize=256)  # claim after claim asks for the same
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     """Rows with a known start, by method and setting: row, value (mean P@1), start and trunk: true if it is lower."""
     values = starts.precision_scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
@@ -99,22 +101,15 @@ def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"row": rows["row"], "value": rows["value"], **lower})
 
 
-def _evidence_key(claim: Claim, evidence: Mapping[str, StudyRecords | None], lower: object = None) -> tuple:
+def _evidence_key(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> tuple:
     """The claim, and the records that it asks for."""
     names = ("main", *claim.needs, *claim.more, *([claim.grid] if claim.needs else ()))
     return claim.id, *map(evidence.get, names)
 
 
 @records.derived_once(_evidence_key)
-def judge_claim(
-    claim: Claim,
-    evidence: Mapping[str, StudyRecords | None],
-    lower: Callable[[StudyRecords], pd.DataFrame] = lower_than_untrained,
-) -> Judgement:
-    """Judge one claim by these records; None, or absent: the experiment was not run.
-
-    lower: `lower_than_untrained`, cached where many claims are judged by the same records.
-    """
+def judge_claim(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judgement:
+    """Judge one claim by these records; None, or absent: the experiment was not run."""
     if claim.retracted:
         return Judgement(RETRACTED, claim.retracted, rule="retracted")
     if claim.untestable:
@@ -132,7 +127,8 @@ def judge_claim(
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
     used = claim.records(evidence)
-    frames = [frame[frame["row"].isin(claim.rows)] if claim.rows else frame for frame in map(lower, used)]
+    lower = map(lower_than_untrained, used)
+    frames = [frame[frame["row"].isin(claim.rows)] if claim.rows else frame for frame in lower]
     start, trunk, rows = np.sum([(0, 0, 0), *([] if claim.trunk_alone else map(_counted, frames))], axis=0).tolist()
     ends = [frame.loc[[frame["value"].idxmin(), frame["value"].idxmax()], "start"] for frame in frames if len(frame)]
     end_below = claim.is_range and any(map(any, ends))  # the highest or the lowest of its rows is worse than its start

@@ -1,7 +1,6 @@
 """All claims, judged by the records of a main study and of the experiments around it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
 import pandas as pd
 
@@ -34,8 +33,7 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     evidence |= {claim.grid: records.find(f"{main.name}/{claim.grid}") for claim in claims if claim.named}
-    lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
-    return {claim.id: rule.judge_claim(claim, evidence, lower) for claim in claims}
+    return {claim.id: rule.judge_claim(claim, evidence) for claim in claims}
 
 
 def judge_all(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
