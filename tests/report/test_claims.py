@@ -674,10 +674,10 @@ def test_pairs_of_reruns_are_no_pairs():
 
 
 def test_best_and_worst_are_not_chosen_on_the_unit_where_they_are_compared():
-    noise = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (400, 5)))
-    assert -0.6 < np.mean(measures.held_out(noise)) < 0.1  # by all units, also the own, 0.16; on each unit alone 2.3
+    noise = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (2000, 5)))
+    assert abs(np.mean(measures.held_out(noise))) < 0.15
     lifted = noise.assign(**{"x": 3.0})
-    assert 2.6 < np.mean(measures.held_out(lifted)) < 3  # by all units 3.1
+    assert np.mean(measures.held_out(lifted)) == pytest.approx(3, abs=0.15)
 
 
 def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(base):

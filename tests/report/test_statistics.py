@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_ind
 
 from dmlrc.report import statistics
 
-STUDIES, METHODS, REPETITIONS, RERUNS = 1000, 14, 3, 3
+STUDIES, METHODS, REPETITIONS, RERUNS = 2000, 14, 3, 3
 RATIOS = (0.0, 1.0, 5.0)  # SD of search to SD of seed
 SEED_SD = 0.1
 COVERS = (0.93, 0.985)  # where all methods vary alike, a variance that allows for the opposite covers too often
@@ -53,7 +53,7 @@ class TestSimulation:
     def test_intervals_cover(self, ratio):
         found = covered(*made(ratio))
         assert COVERS[0] <= found.mean() <= COVERS[1]
-        assert COVERS[0] <= found[:, 0].mean() <= 0.99  # one method alone strays by more
+        assert COVERS[0] <= found[:, 0].mean() <= COVERS[1]
 
     def test_seed_intervals_cover_the_mean_of_these_searches(self, ratio):
         values, means = made(0.0)
@@ -131,7 +131,7 @@ class TestSimulation:
     def test_the_ratio_of_search_to_seed_is_as_often_too_large_as_too_small(self, ratio):
         values, _ = made(ratio)
         found = statistics.search_to_seed(values)
-        assert (found > ratio).mean() == pytest.approx(0.5, abs=3 * np.sqrt(0.25 / STUDIES))
+        assert (found > ratio).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_intervals_that_leave_search_out_do_not_cover():
@@ -339,7 +339,7 @@ def test_redrawn_mean_has_the_normal_interval():
 @pytest.mark.parametrize("error", [0.05, 0.2])
 def test_redrawn_ratios_of_ranges_cover(error):
     random, truth, hits = np.random.default_rng(0), np.linspace(0, 3, 8), []
-    for _ in range(400):
+    for _ in range(1000):
         groups = [(random.normal(scale * truth, error), np.full(8, error)) for scale in (0.5, 1.0)]
         found = statistics.parametric_bootstrap(
             groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000
