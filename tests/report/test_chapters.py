@@ -47,9 +47,12 @@ IDS = (
 )
 
 
-@pytest.fixture(scope="module", params=(MADE, PUBLISHED))
+@pytest.fixture(scope="module", params=(MADE, pytest.param(PUBLISHED, marks=pytest.mark.weekly)))
 def edition(request, tmp_path_factory):
-    """The book of made-up studies, or of those whose records are committed."""
+    """The book of made-up studies, or of those whose records are committed, which every change builds on GitHub.
+
+    Its chapters are executed for `test_golden.py` and `test_guards.py` each time.
+    """
     return books.of(request.param, tmp_path_factory)
 
 

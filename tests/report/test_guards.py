@@ -3,11 +3,11 @@
 Of a guard that no made-up edition makes fail, `ALWAYS` says why.
 """
 
-import ast
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import books
 import nbformat
 import numpy as np
 import pandas as pd
@@ -264,9 +264,7 @@ def newer_is_better(study):
     return scored(study, lambda scores, means: scores["value"] * (1 - (2019 - late) / 39))
 
 
-AS_IT_IS = "as it is"
 MADE_UP = {
-    AS_IT_IS: lambda study: study,
     "all equal": equal,
     "newer is better": newer_is_better,
     "one set opposite": lambda study: opposite(study) if study.meta["dataset"] == "cub200_2010" else study,
@@ -286,57 +284,58 @@ def home(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def held(request):
-    """Page -> made-up edition -> sentence -> whether it holds there; None where nothing can be computed.
-
-    Edition by edition, of the pages that are asked for: what several pages ask for is computed once, and a page whose
-    sentences have all failed is left. The experiments around the studies are made up alike. Where `test_chapters.py`
-    makes the published book, which a false sentence stops, the studies as they are are not computed once more.
-    """
-    asked = [
-        path
-        for path in PAGES
-        if any(path.stem in item.name and item.path == request.path for item in request.session.items)
-    ]
-    found: dict[Path, dict[str, dict[str, bool] | None]] = {path: {} for path in asked}
+def held(request, tmp_path_factory):
+    """Page -> sentence -> whether it holds: of the book that other tests look at, else of the pages asked for."""
     if any(item.path.stem == "test_chapters" for item in request.session.items):
-        found = {path: {AS_IT_IS: dict.fromkeys(known, True)} if (known := written(path)) else {} for path in asked}
-    load = records.load
+        book = books.of(books.PUBLISHED, tmp_path_factory)
+        return {path: dict.fromkeys(book.said[path.stem], True) for path in PAGES}
+    with pytest.MonkeyPatch.context() as patch, records.shared():
+        edition = made_up(patch, records.load)
+        return {path: said(path, edition, ()) for path in asked(request)}
+
+
+@pytest.fixture(scope="module")
+def failures(request, held):
+    """Page -> its sentences that no made-up edition makes false, and those of ALWAYS that one does.
+
+    Edition by edition: what several pages ask for is computed once, and a page whose sentences have all failed is left.
+    The experiments around the studies are made up alike.
+    """
+    left = {path: {*held[path]} for path in asked(request)}
+    wrong = {path: set() for path in left}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DMLRC_HOME", str(ROOT))
-        patch.delenv("DMLRC_RUNS", raising=False)
-        patch.setattr(data, "load", cache(data.load))
-        for name, change in MADE_UP.items():
-            if name != AS_IT_IS:  # a sentence that they make false is so by far
-                patch.setattr(importances, "TREES", 8)
-                patch.setattr(statistics, "RESAMPLES", 200)
-            patch.setattr(records, "load", cache(lambda study, change=change: change(load(study))))
+        patch.setattr(importances, "TREES", 8)  # a sentence that these editions make false is so by far
+        patch.setattr(statistics, "RESAMPLES", 200)
+        load = records.load
+        for change in MADE_UP.values():
             with records.shared():
-                edition = editions.load_edition("published")
-                for path in asked:
-                    if name not in found[path] and (name == AS_IT_IS or unfailed(found[path])):
-                        found[path][name] = said(path, edition, () if name == AS_IT_IS else UNKNOWN)
-    return found
+                edition = made_up(patch, lambda study, change=change: change(load(study)))
+                for path in left:
+                    if left[path] - {*ALWAYS}:
+                        found = said(path, edition, UNKNOWN) or {}
+                        left[path] -= {each for each, holds in found.items() if not holds}
+                        wrong[path] |= {each for each, holds in found.items() if not holds and each in ALWAYS}
+    return {path: (left[path] - {*ALWAYS}, wrong[path]) for path in left}
 
 
-def unfailed(held):
-    """The sentences of a page that no made-up edition made false, but for those of ALWAYS."""
-    sentences, *others = held.values()
-    return {
-        each for each in sentences if each not in ALWAYS and all(found.get(each, True) for found in others if found)
-    }
+def asked(request):
+    """The pages that tests of this file are asked for."""
+    names = [item.name for item in request.session.items if item.path == request.path]
+    return [path for path in PAGES if any(path.stem in name for name in names)]
+
+
+def made_up(patch, load):
+    """The published edition of this checkout, of the records that `load` returns."""
+    patch.setenv("DMLRC_HOME", str(ROOT))
+    patch.delenv("DMLRC_RUNS", raising=False)
+    patch.setattr(data, "load", cache(data.load))
+    patch.setattr(records, "load", cache(load))
+    return editions.load_edition("published")
 
 
 def guards_of(path):
     [cell] = [cell for cell in nbformat.read(path, as_version=4).cells if "guards" in cell.metadata.get("tags", [])]
     return cell.source
-
-
-def written(path):
-    """The sentences of a page's guards as they stand there; none where one of them is a variable."""
-    calls = [node for node in ast.walk(ast.parse(guards_of(path))) if isinstance(node, ast.Call)]
-    sentences = [each.args[0] for each in calls if ast.unparse(each.func) in ("says", "prose.says")]
-    return [each.value for each in sentences] if all(isinstance(each, ast.Constant) for each in sentences) else []
 
 
 UNKNOWN = (KeyError, ValueError, IndexError, RuntimeWarning)
@@ -362,16 +361,17 @@ def said(path, edition, unknown):
 def test_every_guarded_sentence_is_on_its_page_and_holds(path, held):
     cells = nbformat.read(path, as_version=4).cells
     text = " ".join(" ".join(cell.source for cell in cells if cell.cell_type == "markdown").split())
-    found = held[path][AS_IT_IS]
-    assert found
-    assert [sentence for sentence, holds in found.items() if not holds] == []
-    assert [sentence for sentence in found if sentence not in text] == []
+    assert held[path]
+    assert [sentence for sentence, holds in held[path].items() if not holds] == []
+    assert [sentence for sentence in held[path] if sentence not in text] == []
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_guard_fails_where_the_studies_are_otherwise(path, held):
-    assert unfailed(held[path]) == set()
-    assert [each for found in held[path].values() for each in found or () if each in ALWAYS and not found[each]] == []
+def test_every_guard_fails_where_the_studies_are_otherwise(path, failures):
+    unfailed, wrong = failures[path]
+    assert unfailed == set()
+    assert wrong == set()
 
 
 def test_text_that_stays_in_books_of_other_studies_has_no_number_of_the_published_ones():
