@@ -127,6 +127,7 @@ class Holder:
         "functools.partial(made, torch.full((2,), power))",
         "functools.partial(made, np.full(2, power))",
         "functools.cache(made(power))",
+        "functools.partial(made, np.frompyfunc(made(power), 1, 1))",
         "functools.partial(made, (each * power for each in (1, 2)))",
         "functools.partial(made, weakref.ref(KEPT.setdefault(power, made(power))))",
         "functools.partial(made, contextvars.ContextVar('power', default=power))",

@@ -12,6 +12,7 @@ misses what is reached by others. What Python compiles is another code in anothe
 import contextvars
 import dis
 import functools
+import gc
 import hashlib
 import importlib
 import json
@@ -319,8 +320,10 @@ class _Reader:
             reduced = value.__reduce_ex__(2)  # as pickle and copy see it: dictionary, slots, or what it says itself
         except Exception:  # a lock, a socket: it is known by its name, if it has one
             reduced = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-        if isinstance(reduced, str):  # with what a cache wraps, and TorchScript's code
-            return [kind, reduced, *(self.tell(getattr(value, name, None)) for name in ("__wrapped__", "code"))]
+        if isinstance(reduced, str):  # with what a cache or `numpy.frompyfunc` wraps, and TorchScript's code
+            inside = [each for each in gc.get_referents(value) if isinstance(each, types.FunctionType)]
+            wrapped = getattr(value, "__wrapped__", inside[0] if inside else None)
+            return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
         return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]
 
     def _is_own(self, module: str) -> bool:
