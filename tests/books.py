@@ -15,8 +15,7 @@ from IPython.utils.capture import capture_output
 
 from dmlrc import records, studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, golden, importances, prose, statistics, svg
-from dmlrc.report.prose import says
+from dmlrc.report import build, editions, golden, importances, statistics, svg
 from dmlrc.report.roth2020 import toy
 from dmlrc.studies import experiments
 
@@ -54,15 +53,11 @@ _known: dict[str, "Book"] = {}
 
 @dataclass(frozen=True)
 class Book:
-    """A book whose chapters have been executed: its studies, its folder, and what it has of the files of `GOLDEN`.
-
-    said: page -> the sentences of its guards, all of which hold.
-    """
+    """A book whose chapters have been executed: its studies, its folder, and what it has of the files of `GOLDEN`."""
 
     studies: str
     home: Path
     golden: dict[str, str]
-    said: dict[str, list[str]]
 
     @property
     def chapters(self) -> Path:
@@ -101,7 +96,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             else:
                 for folder in ("results", "benchmarks"):
                     (home / folder).symlink_to(ROOT / folder)
-            _known[name] = Book(shown, home, *_chapters(shown, home))
+            _known[name] = Book(shown, home, _chapters(shown, home))
     return _known[name]
 
 
@@ -120,16 +115,11 @@ def copy_measurements(home: Path) -> None:
     shutil.copytree(ROOT / "results" / "measured", home / "results" / "measured")
 
 
-def _chapters(shown: str, home: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Write every chapter with its outputs; return what they have of the files of `GOLDEN`, and their guards' text."""
+def _chapters(shown: str, home: Path) -> dict[str, str]:
+    """Write every chapter with its outputs; return what they have of the files of `GOLDEN`."""
     found: dict[str, str] = {}
-    said: dict[str, list[str]] = {}
     for page in build.chapters():
         with golden.collected_files(GOLDEN, shown=True) as files, pytest.MonkeyPatch.context() as patch:
-            sentences = said.setdefault(Path(page.name).stem, [])
-            patch.setattr(
-                prose, "says", lambda sentence, holds, to=sentences: (says(sentence, holds), to.append(sentence))
-            )
             if shown != STUDIES:
                 patch.setattr(svg, "to_svg", without_a_file)
             elif Path(page.name).stem not in LOOKED_AT:
@@ -139,7 +129,7 @@ def _chapters(shown: str, home: Path) -> tuple[dict[str, str], dict[str, list[st
         found |= files
     if shown != STUDIES:
         found |= golden.verdict_files("published")
-    return found, said
+    return found
 
 
 def finished(page: build.Page, shown: str) -> nbformat.NotebookNode:

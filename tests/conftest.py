@@ -37,7 +37,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             if "test_browser.py" in nodeid or nodeid.endswith("[made]"):
                 return "made"
-            if any(f"{name}.py" in nodeid for name in ("test_golden", "test_guards")) or nodeid.endswith("[published]"):
+            if "test_golden.py" in nodeid or nodeid.endswith("[published]"):
                 return "published"
             if any(f"{name}.py" in nodeid for name in ("test_build", "test_kernels")):
                 return "kernels"  # both fork them from one process, which takes seconds to begin
