@@ -1,3 +1,4 @@
+import functools
 import os
 import sys
 
@@ -65,6 +66,22 @@ def _no_folders_of_the_user():
     with pytest.MonkeyPatch.context() as patch:
         for name in ("DMLRC_RUNS", "DMLRC_DATA"):
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _features_are_unpacked_once():
+    """Those of the package, which take a second each time; who changes them fails."""
+    from dmlrc.data import features
+
+    def read_only(name, folder=None):
+        found = real(name, folder)
+        found.features.flags.writeable = False
+        return found
+
+    real = features.load_features
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "load_features", functools.cache(read_only))
         yield
 
 
