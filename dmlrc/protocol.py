@@ -45,7 +45,7 @@ _LEAST = {
 _MOST = {"embedding_dim": 65_536}
 """The most that the memory of a machine bears."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
-_kinds = functools.cache(get_type_hints)
+_kinds, _args, _origin = map(functools.cache, (get_type_hints, get_args, get_origin))
 
 
 def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
@@ -53,8 +53,8 @@ def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
     for name, kind in _kinds(type(owner)).items():
         value = getattr(owner, name)
         if not _fits(value, kind):
-            several = "a tuple, each " if get_origin(kind) is tuple else ""
-            words = " or ".join(_WORDS[part] for part in dict.fromkeys(get_args(kind) or (kind,)) if part in _WORDS)
+            several = "a tuple, each " if _origin(kind) is tuple else ""
+            words = " or ".join(_WORDS[part] for part in dict.fromkeys(_args(kind) or (kind,)) if part in _WORDS)
             raise UsageError(f"{name} of {called} is {value!r}: it is {several}{words}")
         most = _MOST.get(name, sys.float_info.max)
         if name in least and value is not None and not least[name] <= value <= most:
@@ -64,8 +64,8 @@ def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
 
 def _fits(value: object, kind: Any) -> bool:
     """Tell whether a value is of a kind, as a field declares it; true and false are no numbers."""
-    kinds = get_args(kind) or (kind,)
-    if get_origin(kind) is tuple:
+    kinds = _args(kind) or (kind,)
+    if _origin(kind) is tuple:
         is_whole = isinstance(value, tuple) and (kinds[-1] is ... or len(value) == len(kinds))
         return is_whole and all(_fits(item, kinds[0]) for item in value)
     if isinstance(value, bool):
@@ -375,7 +375,7 @@ class Study:
         if self.budget.trials > 1 and not self.protocol.validates:
             raise UsageError(f"study {self.name} searches without validation: give it no trials, or folds")
 
-    @property
+    @functools.cached_property
     def effective_protocol(self) -> Protocol:
         """The protocol with the budget's caps applied: what is really run."""
         caps = {
@@ -413,10 +413,8 @@ class Study:
             if name not in settings:
                 raise unknown("setting of a protocol", name, settings)
         # a list as a tuple: a protocol has to be hashable
-        return replace(
-            self.effective_protocol,
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()},
-        )
+        own = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
+        return replace(self.effective_protocol, **own) if own else self.effective_protocol
 
     def configuration(self) -> dict:
         """Everything that a record depends on, but its method, as plain data."""

@@ -1,19 +1,26 @@
+import functools
 import os
 import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytest-xdist already uses every core
 
-import numpy as np
 import pytest
-import torch
-from hypothesis import settings
 
-settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
-settings.load_profile("dmlrc")
-if not torch.cuda.is_available():
-    # for a device to come torch would note each seed with the whole stack, a half to several milliseconds within pytest
-    torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = torch.mtia.manual_seed_all = lambda seed: None
 sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
+
+
+def pytest_configure(config):
+    """Where tests run: the process of pytest-xdist that hands them out loads no torch, which takes seconds."""
+    if getattr(config.option, "numprocesses", None):
+        return
+    import torch
+    from hypothesis import settings
+
+    settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
+    settings.load_profile("dmlrc")
+    if not torch.cuda.is_available():
+        # for a device to come torch would note each seed with the whole stack, a half to several milliseconds in pytest
+        torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = torch.mtia.manual_seed_all = lambda seed: None
 
 
 LONGEST = (
@@ -47,6 +54,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_runtest_setup(item):
+    import torch
+
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
 
@@ -60,8 +69,26 @@ def _no_folders_of_the_user():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _features_are_unpacked_once():
+    """Those of the package, which take a second each time; who changes them fails."""
+    from dmlrc.data import features
+
+    def read_only(name, folder=None):
+        found = real(name, folder)
+        found.features.flags.writeable = False
+        return found
+
+    real = features.load_features
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "load_features", functools.cache(read_only))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_in_any_order():
+    import torch
+
     torch.set_num_threads(1)
     torch.manual_seed(0)
 
@@ -97,6 +124,8 @@ def call(monkeypatch, capsys):
 @pytest.fixture
 def blobs():
     """Features of 16 classes x 12 samples in 10 dimensions, of which only the first 3 tell the classes apart."""
+    import numpy as np
+
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(16), 12)
     features = rng.normal(size=(len(labels), 10))

@@ -1,6 +1,7 @@
 """What keeps the house small: few modules in its root, budgets of lines, one thing a name, a main path of few files."""
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -15,7 +16,12 @@ from dmlrc import cli, inputs, losses
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlrc"
 FILES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in FILES}
+
+
+@functools.cache
+def trees():
+    """What each file says; parsed by the first test that asks, since every worker imports this module."""
+    return {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in FILES}
 
 
 def lines(paths):
@@ -68,7 +74,7 @@ def body(function):
 def test_a_function_fits_a_screen():
     long = {
         f"{path}:{node.name}": body(node)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and body(node) > 40
     }
@@ -94,7 +100,7 @@ def named(tree):
 
 
 def test_names_are_nouns():
-    assert {f"{path}: {name}" for path, tree in TREES.items() for name in PARTICIPLES & set(named(tree))} == set()
+    assert {f"{path}: {name}" for path, tree in trees().items() for name in PARTICIPLES & set(named(tree))} == set()
 
 
 PROMISED = {"names": 4, "load": 3}
@@ -105,7 +111,7 @@ def test_a_public_name_is_one_thing():
     """But for the function `numbers`, of which each chapter has one."""
     public = [
         node.name
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and node.name != "numbers"
     ]
@@ -122,7 +128,7 @@ NEITHER_VERB_NOR_NOUN = re.compile(
 def test_a_docstring_begins_with_a_verb_or_a_noun():
     bad = [
         f"{path}: {text.splitlines()[0]}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node))
         if NEITHER_VERB_NOR_NOUN.match(text)

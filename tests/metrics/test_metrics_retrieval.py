@@ -33,6 +33,12 @@ def ranked_score(name, relevant, positives, size):
     }[name]
 
 
+def arrangements(tied):
+    """Every order of ones and zeros, once."""
+    places = itertools.combinations(range(len(tied)), sum(tied))
+    return [tuple(int(place in chosen) for place in range(len(tied))) for chosen in places]
+
+
 def oracle(names, references, labels, queries=None, query_labels=None):
     """Loops over queries and over every order of the tied references (small integer coordinates: exact distances)."""
     own = queries is None
@@ -47,7 +53,7 @@ def oracle(names, references, labels, queries=None, query_labels=None):
         for j in others:
             squared = sum((a - b) ** 2 for a, b in zip(query, references[j], strict=True))
             groups.setdefault(squared, []).append(int(labels[j] == label))
-        orders = [sorted(set(itertools.permutations(groups[d]))) for d in sorted(groups)]
+        orders = [arrangements(groups[d]) for d in sorted(groups)]
         rankings = [sum(order, ()) for order in itertools.product(*orders)]  # equally likely: equal multiplicity
         for name in names:
             scores[name].append(np.mean([ranked_score(name, r, positives, positives + own) for r in rankings]))
@@ -223,7 +229,7 @@ def test_row_order_changes_naive_scores_but_not_ours():
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 257]), st.booleans())
+@given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 120]), st.booleans())
 def test_row_order_does_not_matter(seed, dim, n, duplicates):
     """Exactly, for real float32 embeddings with near and full ties, in blocks of any shape."""
     rng = np.random.default_rng(seed)
