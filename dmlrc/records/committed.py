@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
@@ -41,7 +42,7 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     frames = {}
     for name, file in files.items():
         if file.name in exported:
-            frames[name] = typed(checked_columns(_reading(file, pd.read_parquet), COLUMNS[name], file), name)
+            frames[name] = typed(checked_columns(_reading(file, _read_table), COLUMNS[name], file), name)
         elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
         elif name != "arrays":  # for which only some protocols ask
@@ -50,6 +51,10 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
         frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
     arrays = frames.get("arrays", typed(pd.DataFrame(columns=COLUMNS["arrays"]), "arrays"))
     return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    return pq.ParquetFile(path).read(use_threads=False).to_pandas(use_threads=False)
 
 
 def _missing(path: Path) -> DmlrcError:

@@ -88,10 +88,10 @@ def half_width(values: Sequence[float], level: float = LEVEL) -> float:
 
 def of_groups(groups: SeriesGroupBy) -> pd.DataFrame:
     """Each group's mean, ci95 (`half_width`, NaN where a value is missing) and n, how many values it has."""
-    table = groups.agg(mean="mean", ci95="std", n="size", known="count")
-    reach = table["n"].map({n: _student(LEVEL, n - 1) / np.sqrt(n) for n in table["n"].unique() if n > 1})
-    halves = (reach * table["ci95"]).where(table["known"] == table["n"])
-    return table.assign(ci95=halves.astype(float)).drop(columns="known")
+    n = groups.size()
+    reach = n.map({count: _student(LEVEL, count - 1) / np.sqrt(count) for count in n.unique() if count > 1})
+    halves = (reach * groups.std()).where(groups.count() == n).astype(float)
+    return pd.DataFrame({"mean": groups.mean(), "ci95": halves, "n": n})
 
 
 @functools.cache  # a table asks for the same few thousands of times
@@ -687,6 +687,13 @@ def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.nan_to_num(df * half**2 * n / reach**2), df
 
 
+def numbered(rows: pd.DataFrame, by: Sequence[str] = ()) -> np.ndarray:
+    """The number of each row's group, from 0: (rows,). by: columns; default one group."""
+    if not by:
+        return np.zeros(len(rows), int)
+    return rows.groupby(list(by), sort=False, dropna=False).ngroup().to_numpy()
+
+
 def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """The standing of rows by the noise of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
@@ -695,17 +702,19 @@ def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     pooled over the rows of a group that have an interval; this one where the row has none. Where no row has one nothing
     can be compared. A row without a mean has no ranks and is not among the best.
     """
-    numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
+    group, (centre, half, n) = numbered(rows, by), rows[["mean", "ci95", "n"]].to_numpy(float).T
+    ran, (around, df) = np.isfinite(centre), squares_within(half, n)
+    most, counts = np.bincount(group, df)[group], np.bincount(group, ran)[group]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance, free = moderated(np.bincount(group, around)[group] / most, around, df, most)
+        variance = variance / n
     (low, high), best = np.full((2, len(rows)), np.nan), np.zeros(len(rows), bool)
-    for group in rows.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(rows))]:
-        centre, half, n = numbers[group].T
-        ran, (around, df) = np.isfinite(centre), squares_within(half, n)
-        pooled = around.sum() / df.sum() if df.any() else np.nan
-        if ran.any():
-            variance, free = moderated(pooled, around[ran], df[ran], df.sum())
-            placed = centre[ran], variance / n[ran], free, df.sum()
-            low[group[ran]], high[group[ran]] = rank_intervals(*placed)
-            best[group[ran]] = among_best(*placed)
+    for count in np.unique(counts[ran]).astype(int):  # groups of one size at once
+        alike = np.flatnonzero(ran & (counts == count))
+        places = alike[np.argsort(group[alike], kind="stable")].reshape(-1, count)
+        placed = centre[places], variance[places], free[places], most[places[:, 0]]
+        low[places], high[places] = rank_intervals(*placed)
+        best[places] = among_best(*placed)
     return pd.DataFrame({"rank_low": low, "rank_high": high, "among_best": best}, rows.index)
 
 
@@ -742,7 +751,7 @@ def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
         return float("nan")
 
     spread = stats.chi(df, scale=1 / math.sqrt(df))  # of the estimated standard deviation, over the true one
-    ratio = np.geomspace(*spread.ppf([1e-12, 1 - 1e-12]), 300)
+    ratio = np.geomspace(*spread.ppf([1e-12, 1 - 1e-12]), 150)
     share = ratio * spread.pdf(ratio)  # of each step of the trapezoidal rule, which are equal in logarithms
 
     def missing(limit: float) -> float:
@@ -761,7 +770,7 @@ def above_one(methods: int, df: np.ndarray) -> np.ndarray:
     return np.fmin(all_pairs(methods, df), behind)
 
 
-_NORMAL = np.linspace(-8, 8, 129)
+_NORMAL = np.linspace(-8, 8, 65)
 _WEIGHTS = stats.norm.pdf(_NORMAL) / stats.norm.pdf(_NORMAL).sum()
 """An expectation over a standard normal variable, by the trapezoidal rule."""
 

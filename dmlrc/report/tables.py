@@ -65,8 +65,8 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
     if records.searches > 1:
         return _with_search(frame, scores[scores["method"] != PRETRAINED])
     trained, by = frame[frame["method"] != PRETRAINED], ["setting", "metric"]
-    gaps = {place: power.least_of_seeds(part) for place, part in trained.groupby(by)}
-    return frame.assign(gap=pd.MultiIndex.from_frame(frame[by]).map(gaps)).join(by_luck_of_seeds(trained, by))
+    frame = frame.assign(gap=power.least_of_seeds(trained, by)).join(by_luck_of_seeds(trained, by))
+    return frame.assign(gap=frame.groupby(by)["gap"].transform("max"))
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
