@@ -115,8 +115,10 @@ def least_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.Series:
     sums = (np.bincount(group, values) for values in (around, df, rows["mean"].notna(), df > 0))
     middle = pd.Series(df).where(df > 0).groupby(group).median()
     gaps = [
-        Design(0.0, math.sqrt(squares / free), int(ran), 1 + int(reruns), 1).least(ALL) if told > 1 else float("nan")
-        for squares, free, ran, told, reruns in zip(*sums, middle, strict=True)
+        Design(0.0, math.sqrt(squares / free), int(ran), 1 + int(reruns), 1).least(ALL)
+        if with_interval > 1
+        else float("nan")
+        for squares, free, ran, with_interval, reruns in zip(*sums, middle, strict=True)
     ]
     return pd.Series(np.array(gaps, float)[group], rows.index)
 

@@ -296,7 +296,8 @@ def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
     """Our searches: method, repetition, trial (from 1), best validation MAP@R after it."""
     trials = records.trials.sort_values(["method", "repetition", "trial"])
-    best = trials.groupby(["method", "repetition"])["value"].transform(lambda values: values.cummax().ffill())
+    searches = [trials["method"], trials["repetition"]]
+    best = trials["value"].groupby(searches).cummax().groupby(searches).ffill()
     return trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best).reset_index(drop=True)
 
 
