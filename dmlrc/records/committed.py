@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyarrow import ArrowException, parquet
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
@@ -42,7 +41,8 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     frames = {}
     for name, file in files.items():
         if file.name in exported:
-            frames[name] = typed(checked_columns(_reading(file, _read_table), COLUMNS[name], file), name)
+            frame = _reading(file, lambda path: parquet.ParquetFile(path).read(use_threads=False).to_pandas())
+            frames[name] = typed(checked_columns(frame, COLUMNS[name], file), name)
         elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
         elif name != "arrays":  # for which only some protocols ask
@@ -51,10 +51,6 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
         frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
     arrays = frames.get("arrays", typed(pd.DataFrame(columns=COLUMNS["arrays"]), "arrays"))
     return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    return pq.ParquetFile(path).read(use_threads=False).to_pandas(use_threads=False)
 
 
 def _missing(path: Path) -> DmlrcError:
@@ -67,7 +63,7 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
         return read(path)
     except FileNotFoundError:
         raise _missing(path) from None
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, ArrowException) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DmlrcError(
             f"{path} is damaged ({reason}): restore it, for instance with `git checkout -- {path}`"
