@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from dmlrc.report import statistics
 
@@ -56,7 +57,7 @@ def rates(
     upper, lower = np.triu_indices(methods, 1)
     wrong = (statistics.holm(p) < 1 - statistics.LEVEL) & (difference * (truth[upper] - truth[lower]) <= 0)
     half = (1 + statistics.LEVEL) / 2
-    inside = np.abs(centre - truth) <= statistics.stats.t.ppf(half, df) * np.sqrt(variance)
+    inside = np.abs(centre - truth) <= stats.t.ppf(half, df) * np.sqrt(variance)
     return {
         "ranks": ((first <= 1 + above[0]) & (last >= methods - above[1])).all(1).mean(),
         "best": statistics.among_best(*scored)[:, truth == truth.max()].mean(0).min(),

@@ -17,7 +17,7 @@ from pathlib import Path
 REPORT = Path(__file__).resolve().parents[1] / "dmlrc" / "report"
 SOURCES = (
     [REPORT / "tables.py"],
-    [REPORT / "statistics.py"],
+    sorted((REPORT / "statistics").glob("*.py")),
     sorted(REPORT.glob("*/figures.py")),
     sorted((REPORT / "published_numbers").glob("*.csv")),
 )

@@ -394,7 +394,7 @@ MUTATIONS = (
     ),
     Mutation(
         "luck-of-none",
-        "dmlrc/report/statistics.py",
+        "dmlrc/report/statistics/ranks.py",
         "(n > 1),",
         "(n < 1),",
         "no row has an interval, so that all are among the best",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
+from pyarrow import ArrowException, parquet
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError
@@ -41,7 +41,8 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     frames = {}
     for name, file in files.items():
         if file.name in exported:
-            frames[name] = typed(checked_columns(_reading(file, pd.read_parquet), COLUMNS[name], file), name)
+            frame = _reading(file, lambda path: parquet.ParquetFile(path).read(use_threads=False).to_pandas())
+            frames[name] = typed(checked_columns(frame, COLUMNS[name], file), name)
         elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
         elif name != "arrays":  # for which only some protocols ask
@@ -62,7 +63,7 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
         return read(path)
     except FileNotFoundError:
         raise _missing(path) from None
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, ArrowException) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DmlrcError(
             f"{path} is damaged ({reason}): restore it, for instance with `git checkout -- {path}`"

@@ -118,7 +118,7 @@ def typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if tuple(frame.columns) != columns:
         frame = frame.reindex(columns=list(columns))
     other = [column for column in NUMBERS if column in columns and frame[column].dtype != float]
-    return frame.astype(dict.fromkeys(other, float)) if other else frame
+    return frame.assign(**{column: frame[column].astype(float) for column in other}) if other else frame
 
 
 def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:

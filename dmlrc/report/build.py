@@ -113,6 +113,26 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
 
     yours: see `build`; their page trains first, alone, and shows its progress.
     """
+    target = paths.home() / "book" / "chapters"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    os.environ.update(_absolute())  # kernels work in the folder of the notebooks
+    if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if yours:
+        _execute_page(your_run(yours, workers), parameters, target, sys.stderr)
+    with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
+        running = [pool.submit(_execute_page, page, parameters, target) for page in chapters()]
+        try:
+            for finished in tqdm(as_completed(running), total=len(running), desc="chapters"):
+                finished.result()
+        except BaseException:  # Ctrl-C too
+            pool.shutdown(wait=False, cancel_futures=True)  # the chapters that have not begun
+            raise
+
+
+def _execute_page(page: Page, parameters: Mapping[str, object], target: Path, stream: IO | None = None) -> None:
+    """Execute a page into the folder `target`. Raises DmlrcError, which names the page, where it stops."""
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -120,18 +140,12 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
 
     from dmlrc.report.kernels import ForkedKernelManager
 
-    target, waiting = paths.home() / "book" / "chapters", chapters()
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    os.environ.update(_absolute())  # kernels work in the folder of the notebooks
-    if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-    def run(page: Page, stream: IO | None = None) -> None:
+    given = {**parameters, **page.parameters}
+    try:
         executed = papermill.execute_notebook(
             page.notebook,
             target / page.name,
-            {**parameters, **page.parameters},
+            given,
             stderr_file=stream,
             cwd=page.notebook.parent,
             progress_bar=False,
@@ -139,37 +153,15 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )
-        shown = {**parameters, **page.parameters}["studies"].split(",")
-        nbformat.write(page.finished(executed, shown), target / page.name)
-
-    def failure(name: str, error: BaseException) -> BaseException:
-        if isinstance(error, DeadKernelError):
-            return DmlrcError(
-                f"the kernel of chapter {name} died, perhaps for want of memory: build with fewer workers"
-            )
-        if not isinstance(error, PapermillExecutionError):
-            return error
-        return DmlrcError(
-            f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open {target / name} "
-            "to see where"
-        )
-
-    if yours:
-        page = your_run(yours, workers)
-        try:
-            run(page, sys.stderr)
-        except Exception as error:
-            raise failure(page.name, error) from error
-
-    with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
-        running = {pool.submit(run, page): page for page in waiting}
-        try:
-            for finished in tqdm(as_completed(running), total=len(waiting), desc="chapters"):
-                if error := finished.exception():
-                    raise failure(running[finished].name, error)
-        except BaseException:  # Ctrl-C too
-            pool.shutdown(wait=False, cancel_futures=True)  # the chapters that have not begun
-            raise
+    except DeadKernelError as error:
+        reason = f"the kernel of chapter {page.name} died, perhaps for want of memory: build with fewer workers"
+        raise DmlrcError(reason) from error
+    except PapermillExecutionError as error:
+        raise DmlrcError(
+            f"chapter {page.name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
+            f"{target / page.name} to see where"
+        ) from error
+    nbformat.write(page.finished(executed, given["studies"].split(",")), target / page.name)
 
 
 def _absolute() -> dict[str, str]:

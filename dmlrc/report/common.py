@@ -167,8 +167,7 @@ def with_ranks(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> 
     placed = statistics.by_luck_of_seeds(ours, groups)[several].reindex(frame.index)
     placed["among_best"] = placed["among_best"].astype(object)
     placed.loc[competing.index.difference(ours.index), "among_best"] = False
-    for _, rows in ours[several].groupby(groups):
-        placed.loc[rows.index, "gap"] = power.least_of_seeds(rows)
+    placed["gap"] = power.least_of_seeds(ours[several], groups)
     trunk = frame["mean"].where(frame["method"] == PRETRAINED).groupby(frame["column"]).transform("max")
     return frame.assign(untrained=trunk, **placed)
 

@@ -7,13 +7,14 @@ others. Differences, and the standard deviations of search and seed, are in one 
 import functools
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from dmlrc.report.statistics import LEVEL, SEED, Noise, above_one, moderated, satterthwaite, squares_within
+from dmlrc.report.statistics import LEVEL, SEED, Noise, above_one, moderated, numbered, satterthwaite, squares_within
 
 POWER = 0.8
 """With which the smallest effect that is told is found: in four of five studies."""
@@ -104,16 +105,22 @@ def _least(methods: int, searches: int, pooled: bool, test: str) -> float:
     return float(optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2))
 
 
-def least_of_seeds(rows: pd.DataFrame) -> float:
+def least_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.Series:
     """The smallest true difference of two rows that is told with POWER when all are compared, by the noise of seeds.
 
-    rows: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them; NaN for fewer than two with an interval.
+    rows, by: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them. The same number for all rows of a group;
+    NaN for fewer than two with an interval.
     """
-    around, df = squares_within(*rows[["ci95", "n"]].to_numpy(float).T)
-    if np.count_nonzero(df) < 2:
-        return float("nan")
-    seed = math.sqrt(around.sum() / df.sum())
-    return Design(0.0, seed, rows["mean"].count(), 1 + int(np.median(df[df > 0])), 1).least(ALL)
+    group, (around, df) = numbered(rows, by), squares_within(*rows[["ci95", "n"]].to_numpy(float).T)
+    sums = (np.bincount(group, values) for values in (around, df, rows["mean"].notna(), df > 0))
+    middle = pd.Series(df).where(df > 0).groupby(group).median()
+    gaps = [
+        Design(0.0, math.sqrt(squares / free), int(ran), 1 + int(reruns), 1).least(ALL)
+        if with_interval > 1
+        else float("nan")
+        for squares, free, ran, with_interval, reruns in zip(*sums, middle, strict=True)
+    ]
+    return pd.Series(np.array(gaps, float)[group], rows.index)
 
 
 def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc import papers, paths
 from dmlrc.protocol import Study
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, derived_once
 from dmlrc.report import labels
 from dmlrc.report.statistics import half_width
 
@@ -58,6 +58,7 @@ def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
     return [(*batches.get(key, ()), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
 
 
+@derived_once(lambda study: study)
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
     """Speed as a multiple of one worker's: rows `WORKERS`, columns `PROPOSALS` at a time in each search.
 

@@ -7,9 +7,11 @@ from itertools import groupby
 
 import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 _TIP = "tip:"
 _INK, _PAPER, _LINES = r"#(?:000000|262626|333333)", r"#ffffff", r"#cccccc"
@@ -37,13 +39,23 @@ def to_svg(figure: Figure, salt: str) -> str:
                 text.set_color("#fefefe" if sum(to_rgb(text.get_color())) > 1.5 else "#252525")
     buffer = io.StringIO()
     with plt.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):  # the same numbers give the same file
-        figure.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", bbox_inches=_laid_out(figure), facecolor="white", metadata={"Date": None})
     return re.sub(
         rf'<a xlink:href="{_TIP}([^"]*)"[^>]*>(.*?)</a>',
         r'<g class="dml-tip"><title>\1</title>\2</g>',
         buffer.getvalue(),
         flags=re.DOTALL,
     )
+
+
+def _laid_out(figure: Figure) -> Bbox:
+    """Lay a figure out, and return the box that it fills (inches), as "tight" does, which draws it once more."""
+    FigureCanvasSVG(figure)
+    figure.set_dpi(72)  # of that canvas
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)
+    return figure.get_tightbbox().padded(plt.rcParams["savefig.pad_inches"])
 
 
 def inline(svg: str) -> str:

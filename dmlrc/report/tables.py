@@ -65,8 +65,8 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
     if records.searches > 1:
         return _with_search(frame, scores[scores["method"] != PRETRAINED])
     trained, by = frame[frame["method"] != PRETRAINED], ["setting", "metric"]
-    gaps = {place: power.least_of_seeds(part) for place, part in trained.groupby(by)}
-    return frame.assign(gap=pd.MultiIndex.from_frame(frame[by]).map(gaps)).join(by_luck_of_seeds(trained, by))
+    frame = frame.assign(gap=power.least_of_seeds(trained, by)).join(by_luck_of_seeds(trained, by))
+    return frame.assign(gap=frame.groupby(by)["gap"].transform("max"))
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -296,7 +296,8 @@ def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
     """Our searches: method, repetition, trial (from 1), best validation MAP@R after it."""
     trials = records.trials.sort_values(["method", "repetition", "trial"])
-    best = trials.groupby(["method", "repetition"])["value"].transform(lambda values: values.cummax().ffill())
+    searches = [trials["method"], trials["repetition"]]
+    best = trials["value"].groupby(searches).cummax().groupby(searches).ffill()
     return trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best).reset_index(drop=True)
 
 

@@ -79,7 +79,7 @@ def test_chapters_of_the_smoke_study_in_kernels_of_their_own(checkout, smoke, mo
 def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkeypatch, without_pictures):
     monkeypatch.setenv("DMLRC_EXPORTS", str(paths.home() / "exports"))
     monkeypatch.setattr(importances, "TREES", 2)
-    monkeypatch.setattr(statistics, "RESAMPLES", 100)
+    monkeypatch.setattr(statistics.resampling, "RESAMPLES", 100)
     monkeypatch.setattr(toy.train_toy, "__defaults__", (0, 2))
     with records.shared():
         for page in build.chapters():

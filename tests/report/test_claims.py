@@ -488,7 +488,7 @@ def judge(monkeypatch):
 
 @pytest.fixture
 def quick_bootstrap(monkeypatch):
-    monkeypatch.setattr(statistics, "RESAMPLES", 100)
+    monkeypatch.setattr(statistics.resampling, "RESAMPLES", 100)
 
 
 def test_every_claim_that_is_judged_by_records_has_a_lever():
@@ -941,7 +941,7 @@ def edition(base, monkeypatch):
 def judged(base):
     """The two studies, judged."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "RESAMPLES", 100)
+        patch.setattr(statistics.resampling, "RESAMPLES", 100)
         patch.setattr(starts, "by_dimension", lambda main: pd.Series(BEGUN))
         return claims.judge_all(two_studies(base, patch))
 

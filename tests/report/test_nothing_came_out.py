@@ -32,7 +32,7 @@ def test_the_example_of_a_search_goes_without_a_loss_that_has_no_trial(home, cap
 def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, monkeypatch, without_pictures):
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     monkeypatch.setattr(importances, "TREES", 2)
-    monkeypatch.setattr(statistics, "RESAMPLES", 100)
+    monkeypatch.setattr(statistics.resampling, "RESAMPLES", 100)
     for name in ("results", "benchmarks"):
         (home / name).symlink_to(Path(__file__).parents[2] / name)
     units, meta = fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, **{what: EVERY})

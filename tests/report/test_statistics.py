@@ -319,13 +319,13 @@ def test_equivalence_is_that_of_statsmodels():
 @pytest.mark.parametrize(("methods", "df", "level"), [(2, 1, 0.95), (14, 28, 0.9), (14, 28, 0.95), (60, 2, 0.95)])
 def test_tukeys_quantile_is_that_of_scipy(methods, df, level):
     expected = stats.studentized_range.ppf(level, methods, df) / np.sqrt(2)
-    assert statistics._tukey(methods, df, level) == pytest.approx(expected, rel=1e-6)
+    assert statistics.ranks._tukey(methods, df, level) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_quantile_for_all_others_is_the_lower_of_two():
     found = statistics.above_one(14, np.array([28.0, 2.0, 0.0]))
     assert found[0] == pytest.approx(stats.t.isf(0.05 / 13, 28))
-    assert found[1] == statistics._tukey(14, 2) < stats.t.isf(0.05 / 13, 2)
+    assert found[1] == statistics.ranks._tukey(14, 2) < stats.t.isf(0.05 / 13, 2)
     assert np.isnan(found[2])
     assert np.isnan(statistics.above_one(1, np.array([8.0]))).all()
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords, derived_once
 from dmlrc.report import power, statistics, tables
 from dmlrc.report.statistics import LEVEL, Estimate, Noise
 from dmlrc.report.tables import CLASSICS
@@ -98,6 +98,7 @@ def compare(
     return Comparison(records.name, alone, statistics.noise(_array(alone)), SEEDS)
 
 
+@derived_once(lambda study, metric=METRIC, setting=SETTING: (study, metric, setting))
 def scores(records: StudyRecords, metric: str = METRIC, setting: str = SETTING) -> pd.DataFrame:
     """The test scores of the trained methods in the paper's order: method, repetition, rerun, value; finite ones."""
     frame = records.scores

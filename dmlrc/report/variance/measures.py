@@ -90,10 +90,11 @@ def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate, E
     is taken out of the rest and, divided by the cells of a row, of the methods: these are compared on average over
     these very levels. Intervals are those of a variance of normal values (chi square). NaN without degrees of freedom.
     """
-    cells = table.stack().dropna()
-    rows, columns = (pd.get_dummies(cells.index.get_level_values(level), dtype=float) for level in (0, 1))
+    known = table.dropna(how="all").dropna(how="all", axis="columns").to_numpy(float)
+    places = np.nonzero(~np.isnan(known))
+    cells, (rows, columns) = known[places], (np.eye(size)[at] for size, at in zip(known.shape, places, strict=True))
     design = np.hstack([rows, columns])
-    fitted, _, rank, _ = np.linalg.lstsq(design, cells.to_numpy(float), rcond=None)
+    fitted, _, rank, _ = np.linalg.lstsq(design, cells, rcond=None)
     together = float(np.std(fitted[rows.shape[1] :], ddof=1)) if columns.shape[1] > 1 else float("nan")
     df, count = len(cells) - rank, rows.shape[1]
     nothing = Estimate(np.nan, np.nan, np.nan, len(cells), how=CHI)
@@ -279,7 +280,7 @@ def _recipes(frame: pd.DataFrame, kept: pd.Series | None = None) -> pd.DataFrame
     frame: `_trained_alike`. kept: which rows of it count, default those of `recipe`.
     """
     chosen = frame[frame["usual"] & ~frame["low"] if kept is None else kept]
-    return chosen.pivot_table(index="family", columns="recipe", values="value")
+    return chosen.groupby(["family", "recipe"])["value"].mean().unstack()
 
 
 def _of_recipes(records: StudyRecords, table: pd.DataFrame, fewest: int = 2) -> Part | None:
