@@ -87,7 +87,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             patch.setenv("DMLRC_EXPORTS", str(home / "book" / "chapters" / "exports"))
             patch.setattr(importances, "TREES", 2)  # of 64, which the tests of tables and figures have
             if name == MADE:
-                patch.setattr(statistics, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
+                patch.setattr(statistics.resampling, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
                 patch.setattr(
                     toy.train_toy, "__defaults__", (0, 2)
                 )  # steps, of 200, whose numbers test_roth.py looks at

@@ -27,9 +27,12 @@ def main_effects(points: np.ndarray, values: np.ndarray, seed: int) -> list[floa
 
     The mean over the trees. NaN where all values are equal. Raises ValueError for a point outside of the cube.
     """
+    from sklearn.ensemble import RandomForestRegressor  # slow to import
+
     if not ((points >= 0) & (points <= 1)).all():
         raise ValueError("a point lies outside of the unit cube")
-    leaves = _leaves(_forest(points.astype(np.float32), values, seed))
+    forest = RandomForestRegressor(n_estimators=TREES, max_depth=64, random_state=seed).fit(points, values)
+    leaves = _leaves([fitted.tree_ for fitted in forest.estimators_])
     sizes = (leaves.high - leaves.low).prod(axis=1)
     offsets = leaves.value - np.bincount(leaves.tree, sizes * leaves.value)[leaves.tree]  # from the mean of the tree
     total = np.bincount(leaves.tree, sizes * offsets**2)
@@ -38,21 +41,6 @@ def main_effects(points: np.ndarray, values: np.ndarray, seed: int) -> list[floa
         return [np.nan] * points.shape[1]
     parts = (_marginal_variance(leaves, sizes * offsets, dim) for dim in range(points.shape[1]))
     return [float((part[known] / total[known]).mean()) for part in parts]
-
-
-def _forest(points: np.ndarray, values: np.ndarray, seed: int) -> list:
-    """The trees of `sklearn.ensemble.RandomForestRegressor`, which checks and copies as much again for each of them."""
-    from sklearn import config_context  # slow to import
-    from sklearn.tree import DecisionTreeRegressor
-
-    trees, random, count = [], np.random.RandomState(seed), len(points)
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        for own in random.randint(np.iinfo(np.int32).max, size=TREES):
-            drawn = np.random.RandomState(own).randint(0, count, count, dtype=np.int32)
-            tree = DecisionTreeRegressor(max_depth=64, random_state=own)
-            weights = np.bincount(drawn, minlength=count).astype(float)
-            trees.append(tree.fit(points, values, weights, check_input=False).tree_)
-    return trees
 
 
 def _leaves(trees: Sequence) -> _Leaves:

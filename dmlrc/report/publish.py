@@ -11,6 +11,7 @@ unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.rep
 
 import os
 import re
+import warnings
 import zipfile
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate, groupby
+from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -28,10 +29,9 @@ import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
 from markupsafe import Markup
-from matplotlib.artist import Artist
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pandas.io.formats.style import Styler
 
 from dmlrc import paths
 from dmlrc.names import folded as id_of
@@ -152,7 +152,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
-    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True)
+    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True, marks=None, links=None)
     if chapter in about.EVERYTHING:
         runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
     _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
@@ -213,8 +213,8 @@ def table(
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     alone = f"{caption} {block.text}" if (block := _block.get()) else caption
-    _export(f"{name}.tex", _latex(plain, marks, name, titles.in_sentence(alone)))
-    html = _scrolling(cells, name, wrap, marks, links, filters)
+    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(alone)))
+    html = _long(_marked(cells, marks), name, wrap, links) if filters else _scrolling(cells, name, wrap, marks, links)
     downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     _show("table", name, html, caption, downloads, folded)
 
@@ -261,7 +261,7 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
 
 def _written(drawing: Figure, name: str) -> str:
     """The SVG of a figure, which is written among the downloads too; the figure is closed."""
-    for text in _texts(drawing):
+    for text in drawing.findobj(Text):
         text.set_text(titles.in_label(text.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
     drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda match: titles.in_label(match[0]), svg.to_svg(drawing, name))
@@ -269,14 +269,6 @@ def _written(drawing: Figure, name: str) -> str:
     plt.close(drawing)
     _export(f"{name}.svg", file)
     return file
-
-
-def _texts(artist: Artist) -> Iterator[Text]:
-    """The texts of a figure but for its ticks."""
-    if isinstance(artist, Text):
-        yield artist
-    for child in [artist.label] if isinstance(artist, Axis) else artist.get_children():
-        yield from _texts(child)
 
 
 def pictures(name: str, html: str, caption: str) -> None:
@@ -321,33 +313,20 @@ def recorded_scalars(notebook: str | Path) -> dict:
     return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
 
 
-def _rows(cells: pd.DataFrame) -> tuple[list[list[tuple[str, int]]], list[list[str]]]:
-    """Rows of headings, each text with how many columns it spans, and rows of cells; the names of rows come first.
-
-    The index's name stands over it, in the last row of the heading; the levels of an index are columns.
-    """
-    several = cells.index.nlevels > 1
-    flat, headings = cells.reset_index() if several else cells, []
-    labels = [label if flat.columns.nlevels > 1 else (label,) for label in flat.columns]
-    for level in range(flat.columns.nlevels):
-        is_last = level == flat.columns.nlevels - 1  # in which equal ones stay apart
-        groups = groupby(range(len(labels)), lambda place: (labels[place][: level + 1], is_last and place))  # noqa: B023
-        spans = [(str(labels[first][level]), 1 + len(list(rest))) for first, *rest in (each for _, each in groups)]
-        headings.append(spans if several else [(str((is_last and cells.index.name) or ""), 1), *spans])
-    return headings, [list(map(_as_text, row)) for row in flat.itertuples(index=not several, name=None)]
-
-
-def _as_text(cell: object) -> str:
-    return f"{cell:.6f}" if isinstance(cell, float) else str(cell)
-
-
-def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None, looks: Mapping[str, str]) -> pd.DataFrame:
-    """The cells as their marks look."""
+def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
+    """The index's name stands over it, in the last row of the heading, not in a row of its own."""
+    levels = cells.index.nlevels
+    if levels > 1:
+        styler = cells.reset_index().style.hide()
+    else:
+        heading, cells = cells.index.name or "", cells.rename_axis(None)
+        cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
+        styler = cells.style
     if marks is None:
-        return cells
-    pairs = zip(cells.to_numpy(object).flat, marks.to_numpy(object).flat, strict=True)
-    texts = np.array([looks[mark].format(_as_text(cell)) for cell, mark in pairs], object)
-    return pd.DataFrame(texts.reshape(cells.shape), cells.index, cells.columns)
+        return styler
+    css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"}).to_numpy()
+    unmarked = np.full((len(cells), levels if levels > 1 else 0), "")  # the levels, which have become columns
+    return styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
 
 
 def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
@@ -414,16 +393,13 @@ def _html(markdown: str) -> str:
     return MarkdownIt().render(_ROLE.sub(r"\1", markdown))
 
 
-def _roomy(cells: pd.DataFrame, place: str) -> str:
-    """A style sheet that gives each column as much room as its texts want; without, a browser makes all narrow.
-
-    place: the id of the table.
-    """
-    flat = cells.reset_index() if (several := cells.index.nlevels > 1) else cells
-    columns = {f"td:nth-child({1 + column + (not several)})": flat.iloc[:, column] for column in range(flat.shape[1])}
-    rules = {where: _room(texts, "90vw") for where, texts in columns.items()}
-    rules |= {} if several else {"tbody th": _room(cells.index, "45vw")}
-    return "<style>" + "".join(f"#{place} {where} {{ {room} }}\n" for where, room in rules.items()) + "</style>\n"
+def _roomy(styler: Styler) -> Styler:
+    """The table with as much room for each column as its texts want; without, a browser makes all columns narrow."""
+    cells = styler.data
+    columns = {name: [{"selector": "td", "props": _room(cells[name], "90vw")}] for name in cells}
+    return styler.set_table_styles(columns).set_table_styles(
+        [{"selector": "tbody th", "props": _room(cells.index, "45vw")}], overwrite=False
+    )
 
 
 def _room(texts: Iterable, most: str) -> str:
@@ -444,49 +420,45 @@ def _crowd(cells: pd.DataFrame) -> str:
     return "dml-dense" if columns >= 6 else ""
 
 
-def _scrolling(
-    cells: pd.DataFrame,
-    name: str,
-    wrap: bool = False,
-    marks: pd.DataFrame | None = None,
-    links: Mapping[str, str] | None = None,
-    filters: bool = False,
-) -> str:
-    """A table as HTML, see `table`."""
-    escaped, place = _linked(cells, links), f"T_{name.replace('-', '_')}"
-    headings, rows = _rows(_marked(escaped, marks, {"best": "<b>{}</b>", "tie": "<i>{}</i>", "": "{}"}))
-    head = ("".join(f'<th colspan="{span}">{text}</th>' for text, span in row) for row in headings)
-    named = "td" if cells.index.nlevels > 1 else "th"
-    body = (f"<{named}>{first}</{named}>" + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows)
-    look = " ".join(filter(None, ["dml", "dml-filter" * filters, "dml-wrap" * wrap, _crowd(cells)]))
-    head, body = ("".join(f"<tr>{row}</tr>\n" for row in part) for part in (head, body))
-    if filters:
-        body = body.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line
-    style = _roomy(escaped, place) if wrap and not filters else ""
-    whole = f'{style}<table id="{place}" class="{look}">\n<thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>'
-    return _ROOM.format(escape(name), whole.replace(' colspan="1"', ""))
+def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None, links: Mapping | None) -> str:
+    look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
+    escaped = _linked(cells, links)
+    marks = None if marks is None else marks.set_axis(escaped.index)
+    styler = _styler(escaped, marks)
+    styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
+    return _ROOM.format(escape(name), styler.set_table_attributes(f'class="{look}"').to_html())
 
 
-def _latex(cells: pd.DataFrame, marks: pd.DataFrame | None, name: str, caption: str) -> str:
-    texts = cells.astype(object).map(_tex_cell).rename(index=_tex_cell, columns=_tex_cell)
-    headings, rows = _rows(_marked(texts, marks, {"best": r"\bfseries {}", "tie": r"\itshape {}", "": "{}"}))
-    head = [
-        [text if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{text}}}" for text, span in row] for row in headings
-    ]
-    kinds = [dtype.kind for dtype in (cells.reset_index() if cells.index.nlevels > 1 else cells).dtypes]
-    sides = "l" * (cells.index.nlevels == 1) + "".join("r" if kind in "iuf" else "l" for kind in kinds)
-    head, body = ("".join(" & ".join(row) + " \\\\\n" for row in part) for part in (head, rows))
-    latex = (
-        f"\\begin{{table}}[t]\n\\caption{{{_tex_text(caption)}}}\n\\label{{{name}}}\n\\begin{{tabular}}{{{sides}}}\n"
-        f"\\toprule\n{head}\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
-    )
+def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
+    """The cells with their marks as tags."""
+    if marks is None:
+        return cells
+    tags = {"best": Markup("<b>{}</b>"), "tie": Markup("<i>{}</i>"), "": Markup("{}")}
+    marked = cells.copy()
+    for place, (name, looks) in enumerate(marks.items()):
+        texts = [tags[look].format(text) for look, text in zip(looks, cells.iloc[:, place], strict=True)]
+        marked.isetitem(place, pd.Series(texts, cells.index, dtype=object, name=name))  # else no `Markup` any more
+    return marked
+
+
+def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str, str] | None = None) -> str:
+    """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
+    named = _linked(cells, links).rename_axis(None).rename_axis(cells.index.name, axis=1)
+    look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
+    html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
+    return _ROOM.format(escape(name), html.replace(" ± ", "\u00a0±\u00a0"))  # an interval stays on its line
+
+
+def _latex(styler: Styler, name: str, caption: str) -> str:
+    escaped = styler.format(escape="latex").format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        latex = escaped.to_latex(
+            hrules=True, convert_css=True, label=name, caption=_tex_text(caption), multicol_align="c", position="t"
+        )
     return latex.replace("±", r"$\pm$")
-
-
-def _tex_cell(cell: object) -> object:
-    return "".join(_TEX.get(letter, letter) for letter in cell) if isinstance(cell, str) else cell
 
 
 def _tex_text(markdown: str) -> str:
     words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", markdown))
-    return _tex_cell(words)
+    return "".join(_TEX.get(letter, letter) for letter in words)

@@ -307,7 +307,7 @@ def failures(request, held):
     wrong = {path: set() for path in left}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(importances, "TREES", 8)  # a sentence that these editions make false is so by far
-        patch.setattr(statistics, "RESAMPLES", 200)
+        patch.setattr(statistics.resampling, "RESAMPLES", 200)
         load = records.load
         for change in MADE_UP.values():
             with records.shared():
