@@ -321,7 +321,7 @@ class _Reader:
         except Exception:  # a lock, a socket: it is known by its name, if it has one
             reduced = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
         if isinstance(reduced, str):  # with what a cache or `numpy.frompyfunc` wraps, and TorchScript's code
-            inside = [each for each in gc.get_referents(value) if isinstance(each, types.FunctionType)]
+            inside = [inner for inner in gc.get_referents(value) if isinstance(inner, types.FunctionType)]
             wrapped = getattr(value, "__wrapped__", inside[0] if inside else None)
             return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
         return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]

@@ -289,8 +289,7 @@ def measured_by_year(frame: pd.DataFrame, methods: Methods = METHODS) -> pd.Data
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
     """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
-    means = [by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in (ours, theirs)]
-    return rank_test(*means)
+    return rank_test(*(by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in (ours, theirs)))
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:

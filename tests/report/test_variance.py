@@ -585,7 +585,8 @@ class TestLevers:
         found = levers.levers(study(), None)
         assert found.loc["size", "value"] == pytest.approx(0.15)  # the third loss has one size
         assert found.loc["size", "losses"] == 2
-        means = [measures.significance.scores(each, setting="separated")["value"].mean() for each in orders.values()]
+        runs = (measures.significance.scores(each, measures.METRIC, "separated") for each in orders.values())
+        means = [each["value"].mean() for each in runs]
         assert found.loc["split", "value"] == pytest.approx(np.mean(means[1:]) - means[0])
 
     def test_the_figure_and_its_table_have_the_strongest_on_top(self):
