@@ -16,6 +16,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
+from factories import in_a_cell
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -178,15 +179,14 @@ def _deadly(name, folder, deaths):
 
 
 def test_losses_of_a_notebook_and_of_a_local_file_are_sent_by_value(tiny, workers, tmp_path, monkeypatch):
-    cell = {"__name__": "__main__"}
-    exec("def mine(embeddings, labels, margin):\n    return (embeddings @ embeddings.T).mean() * margin", cell)
+    loss = in_a_cell("def loss(embeddings, labels, margin):\n    return (embeddings @ embeddings.T).mean() * margin")
     (tmp_path / "of_a_file.py").write_text(
         "from torch import nn\n\nHALF = 0.5\n\n\nclass Mine(nn.Module):\n    def __init__(self, margin):\n"
         "        super().__init__()\n        self.margin = margin\n\n    def forward(self, embeddings, labels):\n"
         "        return (embeddings @ embeddings.T).mean() * self.margin * HALF\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    mine = [Method("cell", cell["mine"], {"margin": Float(0, 1)})]
+    mine = [Method("cell", loss, {"margin": Float(0, 1)})]
     mine.append(Method("file", importlib.import_module("of_a_file").Mine, {"margin": Float(0, 1)}))
     run.run(tiny, methods=mine, executor=workers)
     found = records.load("tiny")

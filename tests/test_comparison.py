@@ -10,7 +10,7 @@ from pathlib import Path
 import cloudpickle
 import pandas as pd
 import pytest
-from factories import made_up_unit, without_checksum
+from factories import in_a_cell, made_up_unit, without_checksum
 
 from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError
@@ -24,10 +24,8 @@ BASE = replace(studies.STUDIES["glyphs-smoke"], name="base", methods=METHODS, bu
 
 
 def cell(sign=""):
-    """A method as a cell of a notebook defines it: one of this file would have all of the file in its fingerprint."""
-    scope = {"__name__": "__main__"}
-    exec(f"def loss(embeddings, labels, margin):\n    return {sign}embeddings.sum() * margin", scope)
-    return Method("mine", scope["loss"], {"margin": Float(0, 1)})
+    loss = in_a_cell(f"def loss(embeddings, labels, margin):\n    return {sign}embeddings.sum() * margin")
+    return Method("mine", loss, {"margin": Float(0, 1)})
 
 
 MINE = cell()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from cases import loop
+from factories import in_a_cell
 from pytorch_metric_learning import losses as pml
 
 from dmlrc import losses, studies
@@ -52,9 +53,7 @@ class Loss(Base):
 
 
 def of(source, name="loss", **changes):
-    scope = {"__name__": "__main__"}
-    exec(source, scope)
-    return fingerprint.fingerprint_of(Method("mine", scope[name], **changes))
+    return fingerprint.fingerprint_of(Method("mine", in_a_cell(source, name), **changes))
 
 
 @pytest.mark.parametrize("name", ["loss", "Loss"])

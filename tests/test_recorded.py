@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from factories import fake_records, made_up_unit, write_fake_study
+from factories import fake_records, in_a_cell, made_up_unit, write_fake_study
 
 from dmlrc import paths, plan, records, run, studies
 from dmlrc.methods import Float, Method
@@ -53,9 +53,8 @@ def test_nothing_is_recorded_of_a_study_without_files(home):
 
 def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(home, call, monkeypatch):
     smoke = studies.STUDIES["glyphs-smoke"]
-    cell = {"__name__": "__main__"}  # known by its code alone, not by all that this file imports
-    exec("def loss(embeddings, labels, margin):\n    return embeddings.sum() * margin", cell)
-    mine = Method("mine", cell["loss"], {"margin": Float(0, 1)})
+    loss = in_a_cell("def loss(embeddings, labels, margin):\n    return embeddings.sum() * margin")
+    mine = Method("mine", loss, {"margin": Float(0, 1)})
     made = replace(smoke, name="of-my-own", methods=(smoke.method("triplet"), mine))
     monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(made, [mine])

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from factories import made_up_unit, without_checksum, write_fake_study
+from factories import in_a_cell, made_up_unit, without_checksum, write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 
@@ -753,9 +753,7 @@ def loss(embeddings, labels, margin=0.0):
 
 def cell(source=LOSS, **changes):
     """A method as a cell of a notebook defines it."""
-    scope = {"__name__": "__main__"}
-    exec(source, scope)
-    return Method("mine", scope["loss"], **({"space": {"margin": Float(0, 1)}} | changes))
+    return Method("mine", in_a_cell(source), **({"space": {"margin": Float(0, 1)}} | changes))
 
 
 def shown():

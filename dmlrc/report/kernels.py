@@ -15,7 +15,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
-    *("optuna", "sklearn.tree", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
+    *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
     *("dmlrc.report.significance.figures", "ipykernel.debugger"),
     "dmlrc.report.committed",

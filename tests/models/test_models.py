@@ -584,10 +584,10 @@ def frozen_resnet():
 def test_a_stack_equals_its_members(make, shape):
     # in float32 a rounding error may turn a maximum of a pooling window, and with it the gradient
     torch.manual_seed(0)
-    members = [make().double() for _ in range(2)]
-    batches = torch.rand(2, 4, *shape, dtype=torch.float64)
+    members = [make().double() for _ in range(3)]
+    batches = torch.rand(3, 4, *shape, dtype=torch.float64)
     with torch.no_grad():
-        weighting = torch.randn(2, *members[0](batches[0]).shape, dtype=torch.float64)  # a loss without symmetry
+        weighting = torch.randn(3, *members[0](batches[0]).shape, dtype=torch.float64)  # a loss without symmetry
     parameters, buffers = stack_module_state(members)
     base = copy.deepcopy(members[0]).to("meta")
 

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_records, fake_runs, fake_scores, fake_units, made_up_unit, unit, write_units
+from factories import (
+    fake_records,
+    fake_runs,
+    fake_scores,
+    fake_units,
+    in_a_cell,
+    made_up_unit,
+    unit,
+    write_units,
+)
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -201,9 +210,8 @@ def test_the_command_compares_a_file(tiny, home, monkeypatch, call):
 def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call):
     (home / "my_loss.py").write_text(LOSS)
     wanted = comparison.comparison_study(tiny, 1, 1)
-    cell = {"__name__": "__main__"}  # known by its code alone, not by all that this file imports
-    exec("def loss(embeddings, labels, margin):\n    return embeddings.sum() * float('nan')", cell)
-    broken = Method("my_loss", cell["loss"], {"margin": Float(0, 1)})
+    loss = in_a_cell("def loss(embeddings, labels, margin):\n    return embeddings.sum() * float('nan')")
+    broken = Method("my_loss", loss, {"margin": Float(0, 1)})
     run.run(wanted, [broken])
     monkeypatch.setattr(comparison, "read_methods", lambda file: [broken])
     monkeypatch.setattr("dmlrc.preflight.check_method", lambda method, study: [])
