@@ -110,6 +110,17 @@ def failing(method: Method, batch: str) -> Iterator[None]:
         raise LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}") from error
 
 
+@contextmanager
+def failing_sampler(method: Method) -> Iterator[None]:
+    """Turn what a sampler of one's own raises into one sentence, with the line of its file where it happened."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, DmlrcError) or not callable(method.sampler):
+            raise
+        raise UsageError(f"the sampler of method {method.name!r} fails{cause(error)}") from error
+
+
 def cause(error: BaseException) -> str:
     """The last line of one's own files in which an error came up, and what it says, as the end of a sentence."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if paths.is_own(frame.filename)]

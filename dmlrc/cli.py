@@ -217,7 +217,7 @@ def board(
 def board_check(
     entry: Annotated[str | None, typer.Argument(help="An entry, STUDY/board/LOSS; default every one.")] = None,
     units: Annotated[int, typer.Option(min=1, help="How many of its trials and reruns are run again.")] = 3,
-    seed: Annotated[int | None, typer.Option(help="Of which ones; default others each time.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of which ones; default others each time.")] = None,
 ) -> None:
     """Check entries of the board. The file is the loss that was trained, nothing is missing, units run again agree."""
     entries = [entry] if entry else dmlrc.board.entries()

@@ -98,6 +98,9 @@ class Plan:
         `records.finished_units` gives them.
     models : bool
         Whether a rerun is finished only with its model beside its record.
+    any_python : bool
+        Whether units of one's own code count that another version of Python compiled, so that the code cannot be
+        compared: for those who run them again.
 
     Attributes
     ----------
@@ -123,13 +126,14 @@ class Plan:
         methods: Sequence[Method] | None = None,
         beside: Iterable[Mapping] = (),
         models: bool = False,
+        any_python: bool = False,
     ):
         self.study, self.models = study, models
         self.inputs: Mapping[str, str] = {}
         self.chains = _chains(study, study.methods if methods is None else methods)
         self.ended: list[Mapping] = []
         self.stale: list[Mapping] = []
-        recorded, changed = _of_today(_recorded(study, beside), self.chains)
+        recorded, changed = _of_today(_recorded(study, beside), self.chains, any_python)
         self.outdated = changed
         self._done: dict[tuple, dict[tuple, Mapping]] = {}
         for chain in self.chains:
@@ -234,7 +238,9 @@ def _key(unit: Mapping) -> tuple:
     return unit["method"], unit["repetition"], unit["kind"], unit["number"]
 
 
-def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
+def _of_today(
+    units: Iterable[Mapping], chains: Sequence[Chain], any_python: bool
+) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
     """The units of these chains, by chain, and those of methods that have changed since, by method."""
     prints = {chain.key: fingerprint.fingerprint_of(chain.method) for chain in chains if chain.method}
     untrained = Chain(None).key
@@ -242,7 +248,7 @@ def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[t
     others: dict[str, list[tuple[Mapping, Sequence[str]]]] = {}
     for unit in units:
         key = unit["method"], unit["repetition"]
-        if key in prints and (changed := fingerprint.differences(unit["fingerprint"], prints[key])):
+        if key in prints and (changed := fingerprint.differences(unit["fingerprint"], prints[key], any_python)):
             others.setdefault(unit["method"], []).append((unit, changed))
         elif key in prints or key == untrained:
             of_today.setdefault(key, []).append(unit)

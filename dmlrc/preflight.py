@@ -13,6 +13,7 @@ from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
 from dmlrc.inputs import device, load_images, split
+from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
 from dmlrc.models.files import TIMM
@@ -45,9 +46,10 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
 
 
 def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> list[Method]:
-    """The methods whose splits and batches the data has room for; the others are said on standard error.
+    """The methods that the data has room for, in splits and batches, and whose loss the protocol can train; the others
+    are said on standard error.
 
-    Raises UsageError where it has room for none, or, of methods that were named by the user, not for all.
+    Raises UsageError where there are none, or, of methods that were named by the user, not for all.
     """
     images, fit, reasons = load_images(study.dataset, study.effective_protocol), [], {}
     for method in methods:
@@ -57,6 +59,8 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
             splits = split(images, protocol, study.class_order, study.seed)
             check_batches(method, protocol, images.labels, splits, study.methods)
             check_pairs(images.labels, splits, protocol.validates)
+            if protocol.class_share < 1:
+                SubsampledClasses(build_loss(method, next(_points(method))[1], 2, 2), protocol.class_share)
             fit.append(method)
         except (UsageError, MissingDataError) as error:
             reasons[method.name] = str(error)

@@ -268,6 +268,10 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
             raise UsageError(
                 f"split {ONE_FOLD!r} of protocol {self.name} has one fold, not {self.folds}: set folds = 1"
             )
+        if self.validates and not self.max_epochs:
+            raise UsageError(
+                f"max_epochs of protocol {self.name} is 0, and nothing to validate is trained: take 1 or more"
+            )
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):
@@ -345,9 +349,9 @@ class Study:
 
     class_order: "default" (the data set's own) or "random" (seeded by seed).
     repetitions: how often the whole search and its reruns are done, each time with another seed, on the same splits.
-    kind: "table" (methods compared), "experiment" (something varied around a table) or "rates" (a grid of learning
-    rates, on validation classes alone). parent: the table around which an experiment stands, or whose rates were tried;
-    experiment: its id there, such as "roth2020/samplers".
+    kind: "table" (methods compared), "experiment" (something varied around a table), "rates" (a grid of learning rates,
+    on validation classes alone) or "comparison" (see `dmlrc.comparison`). parent: the table around which it stands, or
+    whose rates were tried; experiment: its id there, such as "roth2020/samplers".
     expected: the time that the whole study takes, and on what; shown by `dmlrc study list`.
     """
 

@@ -59,7 +59,7 @@ def _record(unit: Unit) -> dict:
             record |= test_results(prepared, unit.method, runs)
         except DivergedError as error:  # on images that no run of it has seen
             record |= {"state": "diverged", "reason": f"on the test images {error}", "value": None}
-        if unit.keeps_model:
+        if unit.keeps_model and record["state"] == "complete":
             record["model"] = saved.pack(_configuration(unit, len(runs)), [run.weights for run in runs])
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 

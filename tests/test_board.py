@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -180,6 +181,50 @@ def test_a_loss_that_needs_a_file_beside_it_is_no_entry_and_leaves_the_earlier_o
         enter(file)
     assert board.entries() == [name]
     assert [path.read_text() for path in paths.committed(name).glob("*.py")] == [SOURCE]
+
+
+def test_what_lies_where_the_command_is_given_belongs_to_no_entry(file, monkeypatch):
+    """A new process finds what lies in the folder that it works in: not that of the reader."""
+    (file.parent / "beside_mine.py").write_text("def twice(value):\n    return 2 * value\n")
+    file.write_text(SOURCE.replace("from dmlrc", "from beside_mine import twice\nfrom dmlrc"))
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(UsageError, match=r"an entry is one file: .*beside_mine"):
+        enter(file)
+
+
+def test_a_check_that_is_killed_lets_nothing_pass(file, monkeypatch):
+    killed = SimpleNamespace(returncode=-9, stdout="", stderr="")
+    monkeypatch.setattr(board, "subprocess", SimpleNamespace(run=lambda *_, **__: killed))
+    with pytest.raises(UsageError, match="its process ended with -9"):
+        enter(file)
+    assert board.entries() == []
+
+
+def test_an_entry_of_another_python_is_checked_by_its_units(name, monkeypatch):
+    real = fingerprint.fingerprint_of
+
+    def of_another(method):
+        description = real(method)
+        if method.name != "mine":
+            return description
+        return description | {"python": "3.0", "loss": description["loss"] | {"code": "another"}}
+
+    monkeypatch.setattr(fingerprint, "fingerprint_of", of_another)
+    assert len(list(board.check_board(name, 5))) == 5
+    monkeypatch.setattr(board, "run_unit", lambda asked: made_up_unit(asked) | {"state": "diverged"})
+    with pytest.raises(DmlrcError, match="and run again no result"):
+        list(board.check_board(name))
+
+
+def test_a_seed_is_no_negative_number(name, call):
+    code, _, error = call("board", "check", name, "--seed", "-1")
+    assert (code, "Invalid value for '--seed'" in error) == (2, True), error
+
+
+def test_an_entry_leaves_its_folder_to_no_other(name):
+    before = sys.path.copy()
+    board.checked_units(name)
+    assert sys.path == before
 
 
 def test_only_data_that_everybody_has_has_a_board(file):

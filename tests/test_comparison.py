@@ -180,6 +180,12 @@ def test_comparisons_are_listed_and_removed(committed, call, capsys):
     code, told = command("--list")
     assert code == 0
     assert re.search(r"^base-compare +mine +2 +1", told, re.MULTILINE)
+    own = paths.runs() / "my-compare"  # a study of the reader's own that ends like one
+    meta = records.read_meta(paths.runs() / "base-compare", "base-compare")
+    records.write_json(own / "meta.json", meta | {"study": own.name, "kind": "table"})
+    (own / "mine").mkdir()
+    (own / "mine" / "0-trial-000.json").write_text("{}")
+    assert list(comparison.here()) == ["base-compare"]
     code, told = command("--remove", "base")
     assert (code, "known are base-compare" in told) == (2, True)
     with records.running("base-compare", ["mine"]):

@@ -77,6 +77,7 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
         ),
         ({"lr": float("nan")}, "lr of .* is nan: it is 0 or more"),
         ({"class_share": 0.0}, "class_share of .* is 0.0: it is above 0 and at most 1"),
+        ({"max_epochs": 0}, "max_epochs of .* is 0, "),
         ({"lr_decay": "cosine"}, "unknown lr_decay 'cosine'"),
         ({"augmentation": "corp"}, "unknown augmentation 'corp': did you mean 'crop'"),
         ({"val_metrics": ("precision_at_1",)}, "val_metrics of .* lack map_at_r"),

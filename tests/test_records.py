@@ -17,6 +17,7 @@ from factories import fake_units, without_checksum, write_fake_study
 from dmlrc import board, cli, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
+from dmlrc.records.underway import lock_file
 
 COMMITTED = Path(__file__).parents[1] / "results"
 FORK = multiprocessing.get_context("fork")  # another process, without the seconds in which one begins
@@ -88,6 +89,13 @@ def test_a_sound_record_is_read(unit_file):
     unit_file(UNIT)
     (trial,) = records.load("fake-study").trials.to_dict("records")
     assert (trial["value"], trial["params"], trial["repetition"]) == (0.3, {"margin": 0.5}, 0)
+
+
+def test_what_may_lack_in_a_sound_record_has_a_value_when_it_is_read(unit_file):
+    unit_file({name: value for name, value in worth(0.3).items() if name != "proposals"})
+    assert records.problems("fake-study") == []
+    (trial,) = records.load("fake-study").trials.to_dict("records")
+    assert (trial["value"], trial["proposals"]) == (0.3, 1)
 
 
 def test_records_are_read_again_where_a_file_has_changed(unit_file, monkeypatch):
@@ -342,6 +350,16 @@ def test_one_process_at_a_time_runs_a_method(home):
     with records.running("fake-study", ["arcface", "triplet"]):
         pass
     assert records.problems("fake-study") == []
+
+
+def test_locks_of_names_with_dots_are_not_one(home):
+    names = (("a", "b.c"), ("a.b", "c"), ("a/b", "c"), ("a", "b/c"), ("a.b.c",), ("a", "b", "c"))
+    locks = {lock_file(paths.runs(), *of) for of in names}
+    assert len(locks) == len(names)
+    assert lock_file(paths.runs(), *names[0]) in locks
+    longest = ("s" * 200, "m" * 100)
+    with records.running(longest[0], longest[1:]), records.writing_meta("a.b.c"), records.running("a", ["b.c"]):
+        pass
 
 
 def _run_arcface():

@@ -648,6 +648,13 @@ def test_a_run_that_fails_before_its_first_unit_leaves_nothing(tiny, home):
     assert records.load("tiny").meta["protocol"]["lr"] == 0.5
 
 
+def test_rows_without_class_weights_are_left_out_where_a_part_of_the_classes_trains(tiny, capsys):
+    partial = replace(tiny, protocol=replace(tiny.protocol, class_share=0.5))
+    methods = [studies.get("grocery-quick").method(name) for name in ("soft_triple", "normalized_softmax")]
+    assert preflight.fitting(partial, methods) == methods[1:]
+    assert "tiny: soft_triple is left out, SoftTriple has no class weights W" in capsys.readouterr().err
+
+
 def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_first_unit(tiny, capsys, monkeypatch):
     large = replace(PICKED[0], name="large", classes_per_batch=63, images_per_class=1)
     ran = []

@@ -122,6 +122,25 @@ def test_a_level_of_a_sweep_over_layouts_keeps_its_own_or_is_left_out():
     assert fitting(batch_levels((8, 32), methods), labels) == ["batch8", "batch32"]  # 8 x 4, and still 32 images
 
 
+def test_a_sampler_of_ones_own_that_fails_is_named_with_its_line(blobs):
+    def fails_at_once(labels, *_):
+        raise KeyError("early")
+
+    def fails_later(labels, classes, images, rng):
+        yield np.arange(16)
+        raise KeyError("late")
+
+    with pytest.raises(UsageError, match=r"the sampler of method 'triplet' fails, line \d+ of \S+py: KeyError: 'late'"):
+        train(blobs, replace(TRIPLET, sampler=fails_later))
+    early = replace(TRIPLET, sampler=fails_at_once)
+    for begin in (
+        lambda: train(blobs, early),
+        lambda: training.check_batches(early, PROTOCOL, blobs[1], splits.halves(blobs[1], folds=4)),
+    ):
+        with pytest.raises(UsageError, match=r"the sampler of method 'triplet' fails, .*KeyError: 'early'"):
+            begin()
+
+
 def exploding(embeddings, labels, scale=1.0):
     return (embeddings * torch.nan).sum() if scale > 0.5 else embeddings.sum() * 0
 

@@ -66,9 +66,10 @@ def submit(study: Study, method: Method, file: Path) -> Path:
         raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(file, folder)
-        alone = subprocess.run([sys.executable, "-c", _ALONE, copy], capture_output=True, text=True)
+        command = [sys.executable, "-c", _ALONE, copy]  # imports from where it runs, which holds nothing else
+        alone = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if alone.returncode:
-        changed = alone.stderr.strip().splitlines()[-1:]
+        changed = alone.stderr.strip().splitlines()[-1:] or [f"its process ended with {alone.returncode}"]
     else:
         alone = json.loads(alone.stdout.splitlines()[-1])[method.name]
         changed = fingerprint.differences(fingerprint.fingerprint_of(method), alone)
@@ -116,7 +117,8 @@ def check_board(name: str, count: int = 3, seed: int | None = None) -> Iterator[
     """Check an entry, a line for each of these many units that are run again.
 
     Its file is the loss that was trained, its units are all those of the budget, its trials are those that the search
-    proposes, and units drawn at random give the recorded MAP@R, within `TOLERANCE`.
+    proposes, and units drawn at random give the recorded MAP@R, within `TOLERANCE`. Under another Python than the
+    entry's, whose code cannot be compared, the units alone speak for the file.
 
     Parameters
     ----------
@@ -153,15 +155,19 @@ def _opened(name: str) -> tuple[Study, Method]:
         raise DmlrcError(
             f"{paths.committed(name)} holds {len(files)} files of Python: an entry has the one of its loss"
         )
-    base, method = studies.get(_base(name)), Path(name).name
-    for defined in comparison.read_methods(files[0]):
+    base, method, known = studies.get(_base(name)), Path(name).name, sys.path.copy()
+    try:
+        methods = comparison.read_methods(files[0])
+    finally:
+        sys.path[:] = known  # or the next entry could import the file of this one
+    for defined in methods:
         if defined.name == method:
             return entry_study(base, defined), defined
     raise DmlrcError(f"{files[0]} defines no method {method!r}: the folder of an entry has the name of its method")
 
 
 def _plan(study: Study, method: Method) -> Plan:
-    todo = Plan(study, [method])
+    todo = Plan(study, [method], any_python=True)
     todo.keep([chain for chain in todo.chains if chain.method])  # the untrained trunk is a row of the study itself
     return todo
 

@@ -322,14 +322,21 @@ class _Own(Sampler):
     ahead = 1
 
     def __init__(self, batches: Iterator, images: int):
-        self._batches, self._images = iter(batches), images
+        self._batches, self._images, self._size = iter(batches), images, None
 
     def __next__(self) -> np.ndarray:
-        batch = np.asarray(next(self._batches))
+        batch = np.asarray(next(self._batches, None))
+        if batch.ndim == 0 and batch.item() is None:
+            raise UsageError("a sampler of one's own has no more batches: let it go on for ever")
         if batch.ndim != 1 or batch.dtype.kind not in "iu" or not np.all((batch >= 0) & (batch < self._images)):
             raise UsageError(
                 f"a sampler of one's own gives batches of positions from 0 to {self._images - 1}, not {batch}: mend it"
             )
+        if len(batch) != (self._size or len(batch)):
+            raise UsageError(
+                f"a sampler of one's own gives batches of {self._size} and of {len(batch)} images: let all be alike"
+            )
+        self._size = len(batch)
         return batch.astype(np.int64)
 
 

@@ -78,18 +78,20 @@ def _range(searched: Space) -> dict[str, Any]:
     }
 
 
-def differences(old: Fingerprint | None, new: Fingerprint) -> list[str]:
+def differences(old: Fingerprint | None, new: Fingerprint, any_python: bool = False) -> list[str]:
     """Changes of a method, a few words each; empty where records of `old` are records of `new`.
 
     What only the new one tells was introduced later, with a default that does what was done before. Records that are
     older than fingerprints are those of the library's own losses, and of no other.
+
+    any_python: whether code that two versions of Python compiled, which cannot be compared, counts as equal.
     """
     if old is None:
         return [] if is_of_library(new) else ["of which loss its records are was not written down"]
     changes = []
     pythons = old.get("python"), new.get("python")
     if None not in pythons and pythons[0] != pythons[1]:
-        changes.append("Python {} -> {}, whose code cannot be compared".format(*pythons))
+        changes += [] if any_python else ["Python {} -> {}, whose code cannot be compared".format(*pythons)]
     elif _identity(old["loss"]) != _identity(new["loss"]):
         changes.append("the source of its loss")
     packages = {name: (version, new.get("packages", {}).get(name)) for name, version in old.get("packages", {}).items()}

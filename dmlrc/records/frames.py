@@ -52,8 +52,10 @@ class StudyRecords:
     arrays : rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where
         the protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r"
         ...) and how many queries each of them has ("queries")
-    meta : study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings
-        (of each method, those that are not searched), commit, created
+    meta : study, kind, parent, experiment, dataset, protocol, budget, repetitions, seed, class_order, contents (digest
+        of images of one's own), inputs (digests of named files that were read), data, environment, settings (of each
+        method, those that are not searched), changes (of the protocol, by method), commit, created; complete, where the
+        records are committed
     """
 
     trials: pd.DataFrame
@@ -89,7 +91,7 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
         outcome = {name: unit.get(name) for name in _OUTCOME}
         outcome["fingerprint"] = json.dumps(unit["fingerprint"], sort_keys=True) if unit.get("fingerprint") else None
         if unit["kind"] == "trial":
-            trial = {"trial": unit["number"], "value": unit["value"], "proposals": unit["proposals"]}
+            trial = {"trial": unit["number"], "value": unit.get("value"), "proposals": unit.get("proposals", 1)}
             rows["trials"].append(of_method | trial | outcome)
         if unit["kind"] == "rerun":
             rows["reruns"].append(test_key | outcome)

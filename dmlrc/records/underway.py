@@ -1,6 +1,7 @@
 """Records of a study under way, in runs/: a JSON file a unit, written by one process."""
 
 import contextlib
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,8 +152,12 @@ def writing_meta(study: str) -> Iterator[Path]:
 
 
 def lock_file(folder: Path, *of: str) -> Path:
-    """File that a process locks in a folder of runs: of a study and a method that it runs, of a study its meta.json."""
-    return folder / f".{'.'.join(of).replace('/', '.')}.lock"
+    """File that a process locks in a folder of runs: of a study and a method that it runs, of a study its meta.json.
+
+    Its digest tells names apart that would be one with their dots and slashes replaced, and has room on every disk.
+    """
+    words, digest = "-".join(of).replace("/", "-"), hashlib.sha256("\0".join(of).encode()).hexdigest()
+    return folder / f".{words[:80]}-{digest[:16]}.lock"
 
 
 def unit_problems(study: str) -> list[str]:

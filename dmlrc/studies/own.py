@@ -126,10 +126,11 @@ def as_study(name: str, changes: object, tables: Mapping[str, Study], taken: set
 def expected(study: Study, cores: int = 2) -> str:
     """Compute how long a study takes on so many cores: its runs, times a step and an evaluation that were measured.
 
-    "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
+    "" for a trunk that trains and is not conv4: how long a step takes depends on the machine; and for epochs of as many
+    steps as the images fill.
     """
     protocol = study.effective_protocol
-    if not (protocol.frozen_trunk or protocol.trunk == "conv4"):
+    if protocol.iterations_per_epoch is None or not (protocol.frozen_trunk or protocol.trunk == "conv4"):
         return ""
     steps = min(_PLATEAU, protocol.max_epochs * protocol.iterations_per_epoch)
     evaluations = steps / (protocol.iterations_per_epoch * protocol.eval_every)

@@ -6,7 +6,7 @@ from dmlrc.protocol import Study
 
 
 def missing(study: Study) -> tuple[str, ...]:
-    """List what a study lacks here: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
+    """List what a study lacks here: of "data", "weights" and "GPU"."""
     protocol, lacks = study.protocol, []
     if data.state(study.dataset) == "missing":
         lacks.append("data")

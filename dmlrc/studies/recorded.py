@@ -88,9 +88,10 @@ def _committed(folder: Path) -> set[UnitKey]:
     from pyarrow import ArrowException, parquet  # a tenth of a second, only for what is committed in part
 
     try:
-        runs = parquet.read_table(folder / "runs.parquet").to_pydict()
+        key = ["method", "repetition", "kind", "number"]
+        runs = parquet.read_table(folder / "runs.parquet", columns=key).to_pydict()
         scored = parquet.read_table(folder / "scores.parquet", columns=["method"]).to_pydict()["method"]
-        units = set(zip(*(runs[name] for name in ("method", "repetition", "kind", "number")), strict=True))
+        units = set(zip(*(runs[name] for name in key), strict=True))
     except (OSError, ArrowException, KeyError):
         return set()
     return units | ({(PRETRAINED, 0, PRETRAINED, 0)} if PRETRAINED in scored else set())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics
-from dmlrc.building import build_loss, checked_value, failing, normalized
+from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.splits import Splits, meta_labels
@@ -178,7 +178,7 @@ class Learner:
 
         layout = batch_layout(method, len(classes))
         sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
-        with self.watched():
+        with self.watched(), failing_sampler(method):
             self.sampler = batches.create_sampler(
                 sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy()
             )
@@ -201,7 +201,8 @@ class Learner:
         Many batches are drawn and looked up at once, which takes a fraction of the time.
         """
         for start in range(0, iterations, self.sampler.ahead):
-            drawn = self.sampler.draw(min(self.sampler.ahead, iterations - start))  # (T, B)
+            with failing_sampler(self.task.method):
+                drawn = self.sampler.draw(min(self.sampler.ahead, iterations - start))  # (T, B)
             inputs = self.task.source.train(self.fold.train[drawn], self.generator)
             targets = self.targets[torch.from_numpy(drawn).to(self.targets.device)]  # (T, B)
             yield from zip(drawn, inputs, targets.unbind(), strict=True)
@@ -405,7 +406,9 @@ def check_batches(
         classes, targets = np.unique(targets, return_inverse=True)
         layout = own if is_varied else batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
-        batches.create_sampler(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
+        with failing_sampler(method):
+            sampler = method.sampler or protocol.sampler
+            batches.create_sampler(sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 
 
 def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:

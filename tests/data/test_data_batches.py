@@ -24,6 +24,22 @@ def test_an_unknown_sampler_is_named_with_the_nearest_one():
         batches.create_sampler("spc-r", np.arange(8) // 2, 4, 2, 0, lambda: None)
 
 
+@pytest.mark.parametrize(
+    ("drawn", "says"),
+    [
+        ([[0, 1]] * 3, "has no more batches: let it go on for ever"),
+        ([[0, 1], [2, 3], [4]], "batches of 2 and of 1 images: let all be alike"),
+        ([[0, 1], [2, 99]], "gives batches of positions from 0 to 77"),
+        ([[0, 1], None], "has no more batches"),
+    ],
+)
+def test_a_sampler_of_ones_own_that_gives_no_batch_is_told_so(drawn, says):
+    sampler = batches.create_sampler(lambda *_: iter(drawn), LABELS, 2, 1, 0, lambda: None)
+    assert sampler.draw(1).tolist() == [[0, 1]]
+    with pytest.raises(UsageError, match=says):
+        sampler.draw(3)
+
+
 def samplers(labels, rng):
     bank = embeddings(len(labels))
     yield batches.ClassBalanced(labels, 4, 2, rng)

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, data, metrics, models, records, run, studies
+from dmlrc import cli, data, metrics, models, records, run, studies, unit
 from dmlrc.data.splits import halves
-from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.errors import DivergedError, DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import load_images
 from dmlrc.models import saved
 
@@ -97,6 +97,19 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
         (tmp_path / "few" / name).unlink()
     saved.embed_folder(path, tmp_path / "few", tmp_path / "without-an-ending")
     assert len(np.load(tmp_path / "without-an-ending")["paths"]) == 1
+
+
+def test_a_model_whose_test_embeddings_are_no_numbers_is_not_kept(home, monkeypatch):
+    def diverges(*_):
+        raise DivergedError("the embeddings hold NaN or infinite values")
+
+    monkeypatch.setattr(unit, "test_results", diverges)
+    (home / "studies.toml").write_text(FROZEN.format(data="embedding_dim = 4").replace("[mine]", "[lite0]"))
+    chosen = studies.get("lite0")
+    for _ in range(2):
+        run.run(chosen, [chosen.method("contrastive")], save_models=True)
+    assert set(records.load("lite0").reruns["state"]) == {"diverged"}
+    assert not list((home / "runs").rglob("*.safetensors"))
 
 
 def test_a_model_of_a_feature_set_takes_the_photographs_that_it_was_made_of(home):

@@ -271,7 +271,9 @@ def test_any_setting_of_the_protocol_may_be_another(home):
 
 def test_what_is_none_in_python_is_a_word_in_the_file(home):
     keys = {**dict.fromkeys(own.OPTIONAL - {"train_from"}, "none"), "frozen_trunk": False, "augmentation": "none"}
-    (home / "studies.toml").write_text(own.entry("mine", {"like": "grocery-quick", **keys}))
+    frozen = own.entry("frozen", {"like": "grocery-quick", "iterations_per_epoch": "none"})
+    (home / "studies.toml").write_text(own.entry("mine", {"like": "grocery-quick", **keys}) + frozen)
+    assert studies.get("frozen").expected.startswith("as grocery-quick")  # how many steps, the images say
     protocol = studies.get("mine").protocol
     assert [getattr(protocol, name) for name in sorted(own.OPTIONAL)] == [None] * len(own.OPTIONAL)
     assert protocol.augmentation == "none"  # which is a word there
