@@ -59,7 +59,10 @@ EVIDENCE = cars196crops-frozen/rates cub200-2010-frozen/rates grocery-frozen/rat
 	cars196crops-depths/squeezenet-last-block/rates cars196crops-depths/squeezenet-embedder-alone/rates cub200-2010-depths/squeezenet-last-block/rates \
 	cub200-2010-depths/squeezenet-embedder-alone/rates omniglot-scratch/rates \
 	cars196crops-depths/squeezenet-last-block cars196crops-depths/squeezenet-embedder-alone cub200-2010-depths/squeezenet-last-block cub200-2010-depths/squeezenet-embedder-alone \
-	omniglot-scratch cars196crops-depths/squeezenet-last-block/embedder-rates cub200-2010-depths/squeezenet-last-block/embedder-rates
+	omniglot-scratch cars196crops-depths/squeezenet-last-block/embedder-rates cub200-2010-depths/squeezenet-last-block/embedder-rates \
+	cars196crops-depths/mobilenetv2-embedder/rates cars196crops-depths/mobilenetv2-last-block/rates cars196crops-depths/mobilenetv2-half/rates cars196crops-depths/mobilenetv2-whole/rates \
+	cars196crops-depths/mobilenetv2-embedder cars196crops-depths/mobilenetv2-last-block cars196crops-depths/mobilenetv2-half cars196crops-depths/mobilenetv2-whole \
+	icons-scratch/rates icons-scratch
 
 evidence: .venv/ready
 	set -e; for study in $(EVIDENCE); do $(BIN)/dmlrc study run $$study --workers $(WORKERS); done
