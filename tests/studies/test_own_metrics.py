@@ -1,7 +1,9 @@
 """A metric of one's own in a study: in its scores and tables, known by its code; one sentence where it is wrong."""
 
 import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from dmlrc import evaluation, executors, records, run, studies
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.report import ranking
 
+ROOT = Path(__file__).parents[2]
 SMOKE = studies.STUDIES["glyphs-smoke"]
 
 
@@ -64,6 +67,19 @@ def test_a_rerun_has_it_of_each_model_and_of_all_joined(photographs, monkeypatch
     assert found["separated"]["width"] == pytest.approx((found["fold0"]["width"] + found["fold1"]["width"]) / 2)
     del found["fold0"]["width"], found["fold0"]["Images"], found["fold0"]["spoils"]
     assert found["fold0"] == scores()["fold0"]  # whatever a metric does to what it is given
+
+
+def test_the_metric_of_the_page_is_the_worst_classes_accuracy(home, monkeypatch):
+    [code] = re.findall(r"```python\n(def worst_class.*?)```", (ROOT / "book" / "fork.md").read_text(), re.DOTALL)
+    ran = []
+    monkeypatch.setattr(run, "run", lambda study, workers: ran.append(study))
+    exec(code, names := {"torch": torch, "np": np, "studies": studies, "run": run})
+    assert (ran[0].name, ran[0].protocol.test_metrics[-1].name) == ("my-worst-class", "worst_class")
+    points, labels = torch.tensor([[0.0], [1.0], [5.0], [6.0], [9.0], [6.5]]), np.array([0, 0, 1, 1, 2, 2])
+    metric = names["worst_class"]
+    assert (metric(points, labels), metric(points[:4], labels[:4]), metric(points[:5], labels[:5])) == (0.5, 1, 0)
+    assert metric(torch.tensor([[0.0], [1.0], [0.6]]), np.array([0, 0, 0])) == 1
+    assert metric(torch.tensor([[0.0], [1.0], [1.1], [3.0]]), np.array([0, 0, 1, 1])) == 0.5
 
 
 def test_its_chance_is_the_same_each_time_and_the_callers_stays(photographs):
