@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
-from dmlrc.losses.common import check_batch, masked_logsumexp, pair_masks, softplus
+from dmlrc.losses.common import masked_logsumexp, pair_masks, softplus
 from dmlrc.losses.mining import mean_over_tuples
 from dmlrc.losses.n_pairs import n_pairs_terms, squared_lengths
 
@@ -37,7 +37,6 @@ class Angular(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels)
         positive, _ = pair_masks(labels)
         return angular_terms(embeddings, labels, *positive.nonzero(as_tuple=True), self.alpha)
 
@@ -68,7 +67,6 @@ class AngularFehervari(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without positive pairs."""
-        check_batch(embeddings, labels)
         anchors, positives = mining.first_pairs(labels)
         own, others = _factors(self.alpha)
         products = embeddings @ embeddings[positives].T  # (B, C)
@@ -111,7 +109,6 @@ class AngularRoth(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar."""
-        check_batch(embeddings, labels)
         anchors, positives = mining.random_pairs(labels, self.generator)
         return (
             n_pairs_terms(embeddings, labels, anchors, positives)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
-from dmlrc.losses.common import check_batch, distances, mean_of_nonzero
+from dmlrc.losses.common import distances, mean_of_nonzero
 from dmlrc.losses.mining import Triplets, mean_over_tuples
 from dmlrc.losses.snr import snr_distances
 
@@ -20,11 +20,9 @@ class MinedLoss(nn.Module, ABC):
 
     A subclass has two methods: `mine` picks the triplets, `triplet_loss` is their loss.
     generator: whose chance the miner uses, on the embeddings' device; None: torch's global generator.
-    num_classes: the range of the labels, where the loss owns weights of the classes.
     """
 
     normalized = True
-    num_classes: int | None = None
 
     def __init__(self):
         super().__init__()
@@ -32,7 +30,6 @@ class MinedLoss(nn.Module, ABC):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels, self.num_classes)
         d = distances(embeddings)
         return self.triplet_loss(embeddings, labels, d, self.mine(d.detach(), labels, embeddings.shape[1]))
 
@@ -183,7 +180,7 @@ class MarginDistance(DistanceWeighted):
 
     def __init__(self, num_classes: int, margin: float = 0.2, beta: float = 1.2):
         super().__init__()
-        self.num_classes, self.margin = num_classes, margin
+        self.margin = margin
         self.beta = nn.Parameter(torch.full((num_classes,), float(beta)))
 
     def triplet_loss(self, embeddings: Tensor, labels: Tensor, d: Tensor, triplets: Triplets) -> Tensor:

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsumexp, mean_over, pair_masks
+from dmlrc.losses.common import cosine_similarities, masked_logsumexp, mean_over, pair_masks
 
 
 class SupCon(nn.Module):
@@ -37,7 +37,6 @@ class SupCon(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         logits = cosine_similarities(embeddings, embeddings) / self.temperature
         surprise = masked_logsumexp(logits, positive | negative)[:, None] - logits  # (B, B): -log of each one's share
