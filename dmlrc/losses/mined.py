@@ -19,14 +19,9 @@ class MinedLoss(nn.Module, ABC):
     """A loss over triplets (a, p, n) that a miner picks anew in each batch.
 
     A subclass has two methods: `mine` picks the triplets, `triplet_loss` is their loss.
-    generator: whose chance the miner uses, on the embeddings' device; None: torch's global generator.
     """
 
     normalized = True
-
-    def __init__(self):
-        super().__init__()
-        self.generator: torch.Generator | None = None
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), labels: (B,) -> scalar; 0 for a batch without triplets."""
@@ -46,7 +41,7 @@ class DistanceWeighted(MinedLoss):
     """The (D) losses: one triplet an anchor, a random positive, the negative drawn by its distance."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.distance_weighted_triplets(d, labels, dim, self.generator)
+        return mining.distance_weighted_triplets(d, labels, dim)
 
 
 class MinedTriplet(MinedLoss):
@@ -79,21 +74,21 @@ class TripletRandom(MinedTriplet):
     """`MinedTriplet` on random triplets: Triplet (R) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.random_triplets(labels, self.generator)
+        return mining.random_triplets(labels)
 
 
 class TripletSemihard(MinedTriplet):
     """`MinedTriplet` on random semi-hard triplets: Triplet (S) of Roth et al. 2020. The miner shares the margin."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.semihard_triplets(d, labels, self.margin, self.generator)
+        return mining.semihard_triplets(d, labels, self.margin)
 
 
 class TripletSoftHard(MinedTriplet):
     """`MinedTriplet` on soft-hard triplets: Triplet (H) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.softhard_triplets(d, labels, self.generator)
+        return mining.softhard_triplets(d, labels)
 
 
 class TripletHard(MinedTriplet):
@@ -201,7 +196,7 @@ class MarginDistancePairs(MarginDistance):
     """
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.distance_weighted_pairs(d, labels, dim, self.generator)
+        return mining.distance_weighted_pairs(d, labels, dim)
 
 
 class SNRDistance(DistanceWeighted):
