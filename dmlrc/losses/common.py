@@ -21,11 +21,6 @@ def unordered_pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
     return same, ~same
 
 
-def cosine_similarities(x: Tensor, y: Tensor) -> Tensor:
-    """Inner products of L2-normalised rows: (A, D), (B, D) -> (A, B)."""
-    return x @ y.T
-
-
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:
     """Squared Euclidean distances: (A, D), (B, D) -> (A, B), never negative, for rows of any length.
 
