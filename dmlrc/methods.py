@@ -136,7 +136,7 @@ class Method:
     label : as printed
     classes_per_batch, images_per_class : their product is the number of images of a batch
     kind : "embedding" or "classification"
-    year, reference : of its paper; the reference is a key of book/references.bib, whose year counts where none is given
+    year, reference : of its paper; the reference is a key of book/references.bib
     weight_decay, sampler, optimizer : override the protocol's where the paper says so
         A sampler may be a function, see `dmlrc.data.batches.create_sampler`.
     changes : fields of the protocol that are other for this row, where a system has settings of its own or a sweep
@@ -185,8 +185,7 @@ class Method:
         for part, fits, wanted in _FIELDS:
             if not fits(getattr(self, part)):
                 raise UsageError(f"the {part} of method {self.name!r} is {getattr(self, part)!r}: give {wanted}")
-        year = re.search(r"\d{4}", str(self.reference))
-        for field_, default in (("label", self.name), ("row", self.name), ("year", year and int(year[0]))):
+        for field_, default in (("label", self.name), ("row", self.name)):
             if not getattr(self, field_):
                 object.__setattr__(self, field_, default)
 
@@ -213,6 +212,7 @@ def fixed_method(
     label: str,
     loss: str,
     reference: str,
+    year: int,
     *,
     layout: tuple[int, int],
     kind: str | None = None,
@@ -233,6 +233,7 @@ def fixed_method(
         classes_per_batch=layout[0],
         images_per_class=layout[1],
         kind=kind or ("classification" if loss in _CLASSIFICATION else "embedding"),
+        year=year,
         reference=reference,
         sampler=sampler,
         optimizer=optimizer,

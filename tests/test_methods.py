@@ -19,12 +19,6 @@ def test_a_method_is_its_own_row_unless_it_stands_in_a_sweep():
     assert Method("mine", "triplet").label == "mine"
 
 
-def test_a_method_is_of_the_year_of_its_reference_unless_it_says_another():
-    assert Method("mine", "triplet").year is None
-    assert Method("mine", "triplet", reference="wang2019ms").year == 2019
-    assert Method("mine", "triplet", year=2020, reference="wang2019ms").year == 2020
-
-
 def test_the_rows_of_a_sweep_are_every_method_at_every_level():
     swept = rows(levels("dim", (64, 128), (TRIPLET, SOFTMAX), "embedding_dim"))
     assert [each.name for each in swept] == ["triplet@dim64", "softmax@dim64", "triplet@dim128", "softmax@dim128"]

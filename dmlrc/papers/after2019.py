@@ -32,15 +32,15 @@ _UNIT = Float(0.0, 1.0)
 _SIGMOID = Float(1e-3, 1.0, log=True)
 METHODS = (
     classification(
-        "proxy_anchor", "Proxy-Anchor", "kim2020", margin=Float(0.0, 0.5), alpha=Float(1.0, 200.0, log=True)
+        "proxy_anchor", "Proxy-Anchor", 2020, "kim2020", margin=Float(0.0, 0.5), alpha=Float(1.0, 200.0, log=True)
     ),
-    embedding("circle", "Circle", "sun2020circle", m=_UNIT, gamma=Float(1.0, 512.0, log=True)),
-    embedding("supcon", "SupCon", "khosla2020", temperature=Float(1e-3, 10.0, log=True)),
-    classification("proxy_nca_pp", "ProxyNCA++", "teh2020", softmax_scale=Float(0.01, 100.0)),
-    embedding("smooth_ap", "Smooth-AP", "brown2020", temperature=_SIGMOID),
+    embedding("circle", "Circle", 2020, "sun2020circle", m=_UNIT, gamma=Float(1.0, 512.0, log=True)),
+    embedding("supcon", "SupCon", 2020, "khosla2020", temperature=Float(1e-3, 10.0, log=True)),
+    classification("proxy_nca_pp", "ProxyNCA++", 2020, "teh2020", softmax_scale=Float(0.01, 100.0)),
+    embedding("smooth_ap", "Smooth-AP", 2020, "brown2020", temperature=_SIGMOID),
     replace(
         embedding(
-            *("recall_at_k", "Recall@k", "patel2022"),
+            *("recall_at_k", "Recall@k", 2022, "patel2022"),
             rank_temperature=Float(0.1, 10.0, log=True),
             temperature=_SIGMOID,
         ),

@@ -66,18 +66,18 @@ _BOUNDARY_RATE = {LOSS_WEIGHTS_LR: 1e-4}
 
 # Table 2, in its order.
 _SHARED = (
-    _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", margin=1),
-    _method("lifted_structure", "Lifted Struct", "lifted_structure", "song2016lifted", neg_margin=1),
-    _balanced("n_pairs", "NPairs", "n_pairs", "sohn2016", layout=(60, 2), l2_weight=0.0005),
+    _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", 2015, margin=1),
+    _method("lifted_structure", "Lifted Struct", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
+    _balanced("n_pairs", "NPairs", "n_pairs", "sohn2016", 2016, layout=(60, 2), l2_weight=0.0005),
     _balanced(
-        *("structured_clustering", "Struct Clust", "structured_clustering", "song2017"),
+        *("structured_clustering", "Struct Clust", "structured_clustering", "song2017", 2017),
         layout=(24, 5),
         optimizer="rmsprop",
         gamma=1,
         refinements=5,
     ),
     _balanced(
-        *("margin", "Margin Loss", "margin_distance_pairs", "wu2017sampling"),
+        *("margin", "Margin Loss", "margin_distance_pairs", "wu2017sampling", 2017),
         layout=(24, 5),
         changes={"loss_weight_decay": 0.0},
         margin=0.2,
@@ -85,17 +85,20 @@ _SHARED = (
         **_BOUNDARY_RATE,
     ),
     _balanced(
-        *("angular", "Angular Loss", "angular_fehervari", "wang2017angular"),
+        *("angular", "Angular Loss", "angular_fehervari", "wang2017angular", 2017),
         layout=(60, 2),
         alpha=45,
         l2_weight=0.0005,
     ),
-    fixed_method("prototypical", "Prototype Loss", "prototypical", "snell2017", layout=(12, 10), sampler="episodes"),
+    fixed_method(
+        "prototypical", "Prototype Loss", "prototypical", "snell2017", 2017, layout=(12, 10), sampler="episodes"
+    ),
     _method(
         "proxy_triplet",
         "ProxyTriplet",
         "proxy_triplet",
         "movshovitz2017",
+        2017,
         margin=1,
         proxy_std=0.0289,
         **PROXY_RATE,
@@ -105,12 +108,13 @@ _SHARED = (
         "ProxyNCA",
         "proxy_nca_original",
         "movshovitz2017",
+        2017,
         softmax_scale=9,
         **_PROXY_STD,
         **PROXY_RATE,
     ),
     _balanced(
-        *("ranked_list", "Ranked List Loss", "ranked_list", "wang2019rll"),
+        *("ranked_list", "Ranked List Loss", "ranked_list", "wang2019rll", 2019),
         layout=(40, 3),
         margin=0.4,
         alpha=1.2,
@@ -120,13 +124,13 @@ _SHARED = (
 )
 # The two rows that have settings of their own.
 PROXY_SOFTMAX = _method(
-    *("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019"),
+    *("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019),
     changes={"embedding_dim": 2048, "layer_norm": True, "binary": True},
     temperature=0.05,
     weight_length=0.0566,
 )
 DREML = _method(
-    *("dreml", "DREML", "proxy_nca_original", "xuan2018dreml"),
+    *("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018),
     changes={"embedding_dim": 12, "members": 12, "meta_classes": 12},
     softmax_scale=9,
     **_PROXY_STD,

@@ -41,12 +41,12 @@ _WIDE = Float(0.01, 100.0)
 _RATE = Float(1e-6, 1.0, log=True)
 
 
-def embedding(name: str, label: str, reference: str, **space) -> Method:
+def embedding(name: str, label: str, year: int, reference: str, **space) -> Method:
     """A method on pairs or triplets: 8 classes of 4 images, its hyperparameters searched in this space."""
-    return Method(name, name, space, label=label, kind="embedding", reference=reference)
+    return Method(name, name, space, label=label, kind="embedding", year=year, reference=reference)
 
 
-def classification(name: str, label: str, reference: str, **space) -> Method:
+def classification(name: str, label: str, year: int, reference: str, **space) -> Method:
     """A method with weights of the classes: 32 images of different ones; the rate of the weights is searched too."""
     return Method(
         name,
@@ -56,41 +56,47 @@ def classification(name: str, label: str, reference: str, **space) -> Method:
         classes_per_batch=32,
         images_per_class=1,
         kind="classification",
+        year=year,
         reference=reference,
     )
 
 
 def _margin(name: str, label: str) -> Method:
     return replace(
-        embedding(name, label, "wu2017sampling", margin=_MARGIN, beta=_MARGIN, **{LOSS_WEIGHTS_LR: _RATE}),
+        embedding(name, label, 2017, "wu2017sampling", margin=_MARGIN, beta=_MARGIN, **{LOSS_WEIGHTS_LR: _RATE}),
         weight_decay=0.0,
     )
 
 
 # Table 6 of the paper, with NTXent and Margin / class from its later version.
 METHODS = (
-    embedding("contrastive", "Contrastive", "hadsell2006", pos_margin=_MARGIN, neg_margin=_MARGIN),
-    embedding("triplet", "Triplet", "weinberger2006", margin=_MARGIN),
-    embedding("ntxent", "NTXent", "sohn2016", temperature=Float(1e-4, 100.0, log=True)),
-    classification("proxy_nca", "ProxyNCA", "movshovitz2017", softmax_scale=_WIDE),
+    embedding("contrastive", "Contrastive", 2006, "hadsell2006", pos_margin=_MARGIN, neg_margin=_MARGIN),
+    embedding("triplet", "Triplet", 2006, "weinberger2006", margin=_MARGIN),
+    embedding("ntxent", "NTXent", 2016, "sohn2016", temperature=Float(1e-4, 100.0, log=True)),
+    classification("proxy_nca", "ProxyNCA", 2017, "movshovitz2017", softmax_scale=_WIDE),
     _margin("margin", "Margin"),
     _margin("margin_per_class", "Margin / class"),
-    classification("normalized_softmax", "N. Softmax", "wang2017normface", temperature=Float(0.01, 100.0, log=True)),
-    classification("cosface", "CosFace", "wang2018cosface", margin=_UNIT, scale=Float(0.01, 200.0)),
-    classification("arcface", "ArcFace", "deng2019arcface", margin=Float(0.0, 90.0), scale=Float(0.01, 200.0)),
-    embedding("fast_ap", "FastAP", "cakir2019fastap", num_bins=Int(2, 32)),
+    classification(
+        "normalized_softmax", "N. Softmax", 2017, "wang2017normface", temperature=Float(0.01, 100.0, log=True)
+    ),
+    classification("cosface", "CosFace", 2018, "wang2018cosface", margin=_UNIT, scale=Float(0.01, 200.0)),
+    classification("arcface", "ArcFace", 2019, "deng2019arcface", margin=Float(0.0, 90.0), scale=Float(0.01, 200.0)),
+    embedding("fast_ap", "FastAP", 2019, "cakir2019fastap", num_bins=Int(2, 32)),
     embedding(
         "snr",
         "SNR",
+        2019,
         "yuan2019snr",
         pos_margin=Float(0.0, 2.0),
         neg_margin=Float(0.0, 2.0),
         regularizer_weight=_UNIT,
     ),
-    embedding("multi_similarity", "MS", "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT),
-    embedding("multi_similarity_miner", "MS+Miner", "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT, epsilon=_UNIT),
+    embedding("multi_similarity", "MS", 2019, "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT),
+    embedding(
+        "multi_similarity_miner", "MS+Miner", 2019, "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT, epsilon=_UNIT
+    ),
     classification(
-        "soft_triple", "SoftTriple", "qian2019softtriple", la=_WIDE, gamma=_WIDE, reg_weight=_UNIT, margin=_UNIT
+        "soft_triple", "SoftTriple", 2019, "qian2019softtriple", la=_WIDE, gamma=_WIDE, reg_weight=_UNIT, margin=_UNIT
     ),
 )
 

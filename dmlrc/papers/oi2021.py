@@ -49,7 +49,7 @@ SEED = 1  # of the random class order
 
 METHODS = (
     fixed_method(
-        *("normalized_softmax", "NSL", "normalized_softmax", "wang2017normface"),
+        *("normalized_softmax", "NSL", "normalized_softmax", "wang2017normface", 2017),
         layout=(32, 1),
         temperature=0.1,  # s = 10
         **{LOSS_WEIGHTS_LR: 1e-2},

@@ -57,49 +57,53 @@ _method = partial(fixed_method, layout=(56, 2))  # SPC-2 in a batch of 112
 
 # Table 2, in its order.
 _OBJECTIVES = (
-    _method("angular", "Angular", "angular_roth", "wang2017angular", alpha=45, angular_weight=2, l2_weight=0.005),
+    _method("angular", "Angular", "angular_roth", "wang2017angular", 2017, alpha=45, angular_weight=2, l2_weight=0.005),
     _method(
         "arcface",
         "ArcFace",
         "arcface",
         "deng2019arcface",
+        2019,
         margin=28.64788975654116,  # 0.5 rad
         scale=16,
         **_START,
         **{LOSS_WEIGHTS_LR: 5e-4},
     ),
-    _method("contrastive", "Contrastive (D)", "contrastive_distance", "hadsell2006", pos_margin=0, neg_margin=1),
-    _method("genlifted", "GenLifted", "generalized_lifted", "hermans2017", neg_margin=1, l2_weight=0.005),
-    _method("histogram", "Hist.", "histogram", "ustinova2016", n_bins=64),
-    _method("margin_06", "Margin (D, β = 0.6)", "margin_distance", "wu2017sampling", **_MARGIN_06),
-    _method("margin_12", "Margin (D, β = 1.2)", "margin_distance", "wu2017sampling", **_MARGIN_12),
+    _method("contrastive", "Contrastive (D)", "contrastive_distance", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
+    _method("genlifted", "GenLifted", "generalized_lifted", "hermans2017", 2017, neg_margin=1, l2_weight=0.005),
+    _method("histogram", "Hist.", "histogram", "ustinova2016", 2016, n_bins=64),
+    _method("margin_06", "Margin (D, β = 0.6)", "margin_distance", "wu2017sampling", 2017, **_MARGIN_06),
+    _method("margin_12", "Margin (D, β = 1.2)", "margin_distance", "wu2017sampling", 2017, **_MARGIN_12),
     _method(
         "multi_similarity",
         "Multisimilarity",
         "multi_similarity_roth",
         "wang2019ms",
+        2019,
         alpha=2,
         beta=40,
         base=0.5,
         epsilon=0.1,
     ),
-    _method("n_pairs", "Npair", "n_pairs_roth", "sohn2016", l2_weight=0.005),
+    _method("n_pairs", "Npair", "n_pairs_roth", "sohn2016", 2016, l2_weight=0.005),
     _method(
         "proxy_nca",
         "Pnca",
         "proxy_nca_original",
         "movshovitz2017",
+        2017,
         softmax_scale=9,
         proxy_std=0.125,  # public code
         **{LOSS_WEIGHTS_LR: 50 * 1e-5},
     ),
-    _method("quadruplet", "Quadruplet (D)", "quadruplet", "chen2017quadruplet", margin=0.2, second_margin=0.2),
-    _method("snr", "SNR (D)", "snr_distance", "yuan2019snr", **_SNR),
+    _method("quadruplet", "Quadruplet (D)", "quadruplet", "chen2017quadruplet", 2017, margin=0.2, second_margin=0.2),
+    _method("snr", "SNR (D)", "snr_distance", "yuan2019snr", 2019, **_SNR),
     _method(
         "soft_triple",
         "SoftTriple",
         "soft_triple",
         "qian2019softtriple",
+        2019,
         centers_per_class=2,
         la=8,
         gamma=0.1,
@@ -111,15 +115,16 @@ _OBJECTIVES = (
         "Softmax",
         "normalized_softmax",
         "zhai2019",
+        2019,
         temperature=0.05,
         **_START,  # at the embedder's rate, as in the public code
     ),
 )
 MINERS = (
-    _method("triplet_distance", "Triplet (D)", "triplet_distance", "wu2017sampling", margin=0.2),
-    _method("triplet_softhard", "Triplet (H)", "triplet_softhard", "roth2019mic", margin=0.2),
-    _method("triplet_random", "Triplet (R)", "triplet_random", "schroff2015", margin=0.2),
-    _method("triplet_semihard", "Triplet (S)", "triplet_semihard", "schroff2015", margin=0.2),
+    _method("triplet_distance", "Triplet (D)", "triplet_distance", "wu2017sampling", 2017, margin=0.2),
+    _method("triplet_softhard", "Triplet (H)", "triplet_softhard", "roth2019mic", 2019, margin=0.2),
+    _method("triplet_random", "Triplet (R)", "triplet_random", "schroff2015", 2015, margin=0.2),
+    _method("triplet_semihard", "Triplet (S)", "triplet_semihard", "schroff2015", 2015, margin=0.2),
 )
 
 
@@ -133,7 +138,7 @@ def _regularized(switch: float, **own: float) -> tuple[Method, ...]:
         ("r_triplet", "R-Triplet (D)", "r_triplet", "roth2020", {"margin": 0.2}),
     )
     return tuple(
-        _method(name, label, loss, reference, **settings, switch_probability=own.get(name, switch))
+        _method(name, label, loss, reference, 2020, **settings, switch_probability=own.get(name, switch))
         for name, label, loss, reference, settings in rows
     )
 

@@ -59,9 +59,9 @@ _method = partial(fixed_method, layout=(3, 25))
 # Public code: uniform within ± 1/√D, which is of length √(1/3).
 _START = {"weight_length": 0.577}
 METHODS = (
-    _method("norm_softmax", "NormSoftmax", "normalized_softmax", "zhai2019", temperature=0.05, **_START),
+    _method("norm_softmax", "NormSoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05, **_START),
     # Margin and scale of CosFace's own experiments; this paper does not give its own.
-    _method("lmcl", "LMCL*", "cosface", "wang2018cosface", margin=0.35, scale=64, **_START),
+    _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64, **_START),
 )
 # SOP and In-Shop have about 5 images a class.
 FEW_IMAGES_METHODS = tuple(replace(method, classes_per_batch=15, images_per_class=5) for method in METHODS)

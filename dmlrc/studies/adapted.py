@@ -287,14 +287,16 @@ _SHARES = (1.0, 0.5, 0.25, 0.1)  # a thousandth of our classes would be none
 
 _loss = partial(fixed_method, layout=(15, 5), kind="embedding")
 ONE_PIPELINE = (
-    _loss("contrastive", "Contras.", "contrastive", "hadsell2006", pos_margin=0, neg_margin=1),
-    _loss("lifted_structure", "Lift. Struc", "lifted_structure", "song2016lifted", neg_margin=1),
-    _loss("histogram", "Hist Loss", "histogram", "ustinova2016", n_bins=64),
-    _loss("n_pairs", "Npairs", "n_pairs", "sohn2016", layout=(37, 2), l2_weight=0.0005),
-    _loss("angular", "Angular", "angular_fehervari", "wang2017angular", layout=(37, 2), alpha=45, l2_weight=0.0005),
-    _loss("margin", "Margin", "margin_distance_pairs", "wu2017sampling", margin=0.2, beta=1.2),
+    _loss("contrastive", "Contras.", "contrastive", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
+    _loss("lifted_structure", "Lift. Struc", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
+    _loss("histogram", "Hist Loss", "histogram", "ustinova2016", 2016, n_bins=64),
+    _loss("n_pairs", "Npairs", "n_pairs", "sohn2016", 2016, layout=(37, 2), l2_weight=0.0005),
+    _loss(
+        "angular", "Angular", "angular_fehervari", "wang2017angular", 2017, layout=(37, 2), alpha=45, l2_weight=0.0005
+    ),
+    _loss("margin", "Margin", "margin_distance_pairs", "wu2017sampling", 2017, margin=0.2, beta=1.2),
     # its proxies are as long as the class weights of normalised softmax: 0.577 in 512 dimensions
-    _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", softmax_scale=9, proxy_std=0.0255),
+    _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9, proxy_std=0.0255),
     *zhai2019.METHODS[:1],
 )
 """Tables 1 to 3 of Zhai and Wu quote other papers' numbers; here these losses run alike, in batches that suit them."""
