@@ -73,13 +73,16 @@ def _constructed(
     known = constructor_parameters(getattr(loss, "func", loss))
     given = {"num_classes": num_classes, "embedding_dim": embedding_dim}
     sizes = {parameter: given[size] for parameter, size in SIZES.items() if parameter in known}
+    arguments = {**sizes, **getattr(loss, "keywords", {}), **params}
     try:
-        result = loss(**{**sizes, **getattr(loss, "keywords", {}), **params})
+        result = loss(**arguments)
     except TypeError as error:
         raise UsageError(
             f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
             "hyperparameters: give them in the method's space or settings"
         ) from error
+    if type(result) in losses.REGISTRY.values():  # as `losses.create` does
+        return losses.inputs.guard(result, arguments)
     return result if isinstance(result, nn.Module) else FunctionLoss(result, {})
 
 

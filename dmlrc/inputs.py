@@ -84,58 +84,37 @@ class ImageSource:
 
 
 class FeatureSource:
-    """Batches of fixed features: the frozen-trunk protocol.
+    """Batches of what is computed once: features (N, V, F), or the maps (N, V, C, h, w) in front of a trunk's head.
 
-    features: (N, F), of which nothing is augmented, or (N, 2, F): those of each image, and of that image mirrored left
-    to right.
+    Of every image there are V: its own, and where V is 2 those of the image mirrored left to right. Features (N, F) are
+    those of the images alone.
     """
 
-    def __init__(self, features: np.ndarray, device: torch.device):
-        self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
+    def __init__(self, values: np.ndarray, device: torch.device):
+        self.values, self.device = Store(values[:, None] if values.ndim == 2 else values, device), device
 
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """(T, B) indices -> T x (B, F); of two, each image mirrored or not as `augment.random_flip` does it."""
-        places = torch.from_numpy(batches).to(self.device)
-        if self.features.ndim == 2:
-            return self.features[places].unbind()
-        mirrored = _mirrored(batches.shape, generator).to(self.device)
-        return self.features[places, mirrored.int()].unbind()
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> (N, F), none of them mirrored."""
-        features = self.features[torch.from_numpy(indices).to(self.device)]
-        return features if features.ndim == 2 else features[:, 0]
-
-
-class MapSource:
-    """Batches of the fixed maps (N, V, C, h, w) in front of a trunk's head, of which every image has V: its own, and
-    where V is 2 that of the image mirrored left to right."""
-
-    def __init__(self, maps: np.ndarray, device: torch.device):
-        self.maps, self.device = Store(maps, device), device
-
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
-        """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
-        mirrored = _mirrored(batches.shape, generator).cpu().numpy()  # once for all T: a GPU is waited for
-        mirrored &= self.maps.array.shape[1] == 2
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterable[Tensor]:
+        """(T, B) indices -> T x (B, ...) float32, each image mirrored or not as `augment.random_flip` does it."""
+        mirrored = np.zeros(batches.shape, dtype=int)
+        if self.values.array.shape[1] == 2:  # drawn once for all T: a GPU is waited for
+            draws = torch.rand(batches.shape, generator=generator, device=generator.device)
+            mirrored = (draws < 0.5).long().cpu().numpy()
+        if self.values.array.ndim == 3:  # of features T batches have room
+            return self._load(batches, mirrored).unbind()
         return map(self._load, batches, mirrored)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> (N, C, h, w) float32, none of them mirrored."""
-        return self._load(indices, np.zeros(len(indices), dtype=bool))
+        """indices (N,) -> (N, ...) float32, none of them mirrored."""
+        return self._load(indices, np.zeros(len(indices), dtype=int))
 
     def _load(self, indices: np.ndarray, mirrored: np.ndarray) -> Tensor:
         # not channels last: on maps of 6 x 6 SqueezeNet's last block trains 1.14 times as fast without (CPU, 32 images)
-        return self.maps[indices, mirrored.astype(int)].float()
+        return self.values[indices, mirrored].float()
 
 
 def _flips(images: ImageSet, given: Protocol | TrunkInput) -> bool:
     """Tell whether the augmentation is the evaluation crop and its mirror image."""
     return given.augmentation == "flip" and images.flip
-
-
-def _mirrored(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return torch.rand(shape, generator=generator, device=generator.device) < 0.5
 
 
 # Small batches, channels last: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
@@ -246,7 +225,7 @@ class PreparedData:
 
     def make_model(self) -> models.EmbeddingModel:
         given, frozen = self.protocol, self.protocol.frozen_trunk
-        trunk = models.FeatureTrunk(self.source.features.shape[-1]) if frozen else make_trunk(given)
+        trunk = models.FeatureTrunk(self.source.values.array.shape[-1]) if frozen else make_trunk(given)
         bfloat16 = given.precision == "bfloat16" and not frozen
         model = models.EmbeddingModel(trunk, given.embedding_dim, layer_norm=given.layer_norm, bfloat16=bfloat16)
         if not frozen and (trunk.channels_last or self.source.device.type == "cuda"):
@@ -274,10 +253,8 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
     if isinstance(images, FeatureSet):
         _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
-    if protocol.frozen_trunk:
+    if protocol.computes_once:
         source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
-    elif protocol.train_from:
-        source = MapSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     else:
         source = ImageSource(images, protocol, device())
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))

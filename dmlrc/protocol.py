@@ -394,6 +394,11 @@ class Study:
         own = {"name": f"{self.name}/{experiment}", "kind": kind, "parent": self.name, "experiment": experiment}
         return replace(self, methods=tuple(methods), **own | changes)
 
+    def rates(self, experiment: str, methods: Iterable[Method], trials: int = 1, **changes: Any) -> "Study":
+        """The study around this one that judges learning rates: each method's trials, once, on validation classes."""
+        budget = replace(self.budget, name="rate", trials=trials, reruns=0)
+        return self.around(experiment, methods, kind="rates", budget=budget, repetitions=1, **changes)
+
     @property
     def units(self) -> int:
         """Number of trials and reruns, and the pretrained trunk, except in what chooses a learning rate."""

@@ -93,7 +93,7 @@ def run(
             raise UsageError(f"{name} is {count}, and at least one at a time is wanted: give 1, or more")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    limit = Limit(seconds)
+    end = math.inf if seconds is None else time.monotonic() + seconds
 
     def planned() -> Plan:
         todo = Plan(study, chosen, beside, save_models)
@@ -113,7 +113,7 @@ def run(
         fitting = preflight.fitting(study, chosen, named=methods is not None)
         todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
         most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)
-        _run(todo, fitting, executor, Dispatch(most, proposals, limit))
+        _run(todo, fitting, executor, Dispatch(most, proposals, end))
 
 
 def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
@@ -242,27 +242,6 @@ class _TimeUpError(Exception):
     """Some units are under way when the time is over."""
 
 
-class Limit:
-    """Limit to how long a call may work, in seconds from now; None: as long as it takes."""
-
-    def __init__(self, seconds: float | None):
-        self._end = math.inf if seconds is None else time.monotonic() + seconds
-        self._slowest = 0.0
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self._end - time.monotonic())
-
-    @property
-    def is_near(self) -> bool:
-        """Tell whether a unit that takes as long as the slowest so far would not end in time."""
-        return self.left <= self._slowest
-
-    def took(self, seconds: float) -> None:
-        """Note that a unit has ended, so long after it was handed out."""
-        self._slowest = max(self._slowest, seconds)
-
-
 MOST_DEATHS = 3
 """How many workers a unit may kill before it is recorded as failed."""
 _GLANCE = 10  # seconds after which a cluster is looked at again: workers may have come
@@ -288,11 +267,20 @@ class _Task:
 
 @dataclass
 class Dispatch:
-    """Hands units out: `most` at once, a search's trials `proposals` at a time, within a limit of time."""
+    """Hands units out: `most` at once, a search's trials `proposals` at a time, until `end` by the monotonic clock.
+
+    slowest: the seconds of the unit that took longest so far, from when it was handed out.
+    """
 
     most: int
     proposals: int
-    limit: Limit
+    end: float
+    slowest: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return max(0.0, self.end - time.monotonic())
 
     def records(self, todo: Plan, executor: Executor, bar: tqdm) -> Iterator[dict]:
         """Yield each record as its unit ends; the caller adds it to the plan before the chain's next are proposed.
@@ -308,7 +296,7 @@ class Dispatch:
         try:
             while waiting or ready or pending:
                 width = min(self.most, executor.slots()) if isinstance(executor, Dask) else self.most
-                while (waiting or ready) and len(pending) < width and not self.limit.is_near:
+                while (waiting or ready) and len(pending) < width and self.left > self.slowest:
                     if ready:
                         task = ready.pop(0)
                         pending[_handed_out(executor, task, bar)] = task
@@ -332,12 +320,12 @@ class Dispatch:
 
     def _ended(self, pending: dict[Future, _Task], bar: tqdm) -> Iterator[tuple[_Task, dict | None]]:
         """Wait for some tasks, and yield each with its record; None where its worker died and it is to run again."""
-        finished, _ = wait(pending, timeout=min(_GLANCE, self.limit.left), return_when=FIRST_COMPLETED)
-        if not finished and not self.limit.left:
+        finished, _ = wait(pending, timeout=min(_GLANCE, self.left), return_when=FIRST_COMPLETED)
+        if not finished and not self.left:
             raise _TimeUpError
         for future in finished:
             task = pending.pop(future)
-            self.limit.took(time.monotonic() - task.begun)
+            self.slowest = max(self.slowest, time.monotonic() - task.begun)
             if not isinstance(future.exception(), BrokenProcessPool):
                 yield task, future.result()
                 continue

@@ -91,6 +91,13 @@ def test_a_partial_of_an_unnormalised_loss_is_unnormalised_too():
     assert normalized(Method("mine", functools.partial(pml.ContrastiveLoss, neg_margin=0.5)))
 
 
+def test_a_class_of_the_library_checks_its_batches_as_its_name_does():
+    loss = build_loss(Method("class", losses.REGISTRY["proxy_nca"]), {}, num_classes=8, embedding_dim=16)
+    embeddings = torch.nn.functional.normalize(torch.randn(32, 16), dim=1)
+    with pytest.raises(UsageError, match="made for classes 0 to 7"):
+        loss(embeddings, LABELS + 1)
+
+
 def test_a_constructor_that_lacks_something_says_what():
     with pytest.raises(UsageError, match=r"cannot be made: .*margin.*Tn.*space or settings"):
         build_loss(Method("pml", pml.RankedListLoss), {}, 8, 16)

@@ -91,7 +91,7 @@ def test_maps_are_those_of_the_images_that_the_whole_trunk_would_see(augmentatio
     torch.manual_seed(0)
     stem, _ = models.split_trunk(models.create_trunk(protocol.trunk), protocol.train_from)
     whole = inputs.ImageSource(images, protocol, torch.device("cpu"))
-    cached = inputs.MapSource(maps, torch.device("cpu"))
+    cached = inputs.FeatureSource(maps, torch.device("cpu"))
     batch = np.array([4, 0, 0, 3, 1, 0, 2, 2])
     with torch.no_grad():
         seen = torch.cat([stem(each) for each in whole.train(batch[None], torch.Generator().manual_seed(1))])
@@ -139,18 +139,17 @@ def test_the_embedder_alone_sees_what_it_would_see_on_a_trunk_that_stays_as_it_i
     torch.manual_seed(0)
     _, head = models.split_trunk(models.create_trunk(PARTIAL.trunk).eval(), PARTIAL.train_from)
     batches = np.array([[4, 0, 0, 3], [1, 0, 2, 2]])
-    twin = inputs.MapSource(maps, torch.device("cpu")).train(batches, torch.Generator().manual_seed(1))
+    twin = inputs.FeatureSource(maps, torch.device("cpu")).train(batches, torch.Generator().manual_seed(1))
     with torch.no_grad():
         for features, seen in zip(alone.source.train(batches, torch.Generator().manual_seed(1)), twin, strict=True):
             torch.testing.assert_close(features, head(seen), rtol=2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [inputs.MapSource, inputs.FeatureSource])
-def test_each_image_is_mirrored_in_half_of_the_steps(kind):
-    shape = (3, 2, 1, 1, 1) if kind is inputs.MapSource else (3, 2, 1)
+@pytest.mark.parametrize("shape", [(3, 2, 1, 1, 1), (3, 2, 1)])  # maps, features
+def test_each_image_is_mirrored_in_half_of_the_steps(shape):
     cached = np.zeros(shape, dtype=np.float16)
     cached[:, 1] = 1
-    source, generator = kind(cached, torch.device("cpu")), torch.Generator().manual_seed(0)
+    source, generator = inputs.FeatureSource(cached, torch.device("cpu")), torch.Generator().manual_seed(0)
     drawn = torch.stack([each.flatten() for each in source.train(np.tile(np.arange(3), (400, 1)), generator)])
     assert drawn.mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.1)
     assert source.evaluate(np.arange(3)).sum() == 0
@@ -210,7 +209,7 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     assert {tuple(group["initial_lr"] for group in each) for each in groups} == {(protocol.lr, 1e-2)}  # head, embedder
     assert set(record["scores"]) == {"fold0", "fold1", "separated", "concatenated"}
     prepared = inputs.prepare("glyphs-small", protocol, "default", 0)
-    assert prepared.source.maps.array.shape[1:] == (1, 64, 3, 3)
+    assert prepared.source.values.array.shape[1:] == (1, 64, 3, 3)
     assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
     untrained = run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]
     assert set(untrained) == {"separated", "concatenated"}

@@ -102,21 +102,22 @@ def test_every_miner_gives_what_it_gives_on_the_cpu():
     embeddings, labels = F.normalize(torch.randn(32, 16)), LABELS["uneven"]
 
     def mined(embeddings, labels):
-        d, random = distances(embeddings), torch.Generator().manual_seed(1)
-        triplets = mining.semihard_triplets(d, labels, 0.2, random)
+        torch.manual_seed(1)
+        d = distances(embeddings)
+        triplets = mining.semihard_triplets(d, labels, 0.2)
         yield from mining.multi_similarity_pairs(embeddings @ embeddings.T, labels, 0.1)
         yield from mining.all_triplets(labels)
-        yield from mining.random_triplets(labels, random)
+        yield from mining.random_triplets(labels)
         yield from triplets
         yield from mining.nearest_semihard_triplets(d, labels)
-        yield from mining.softhard_triplets(d, labels, random)
+        yield from mining.softhard_triplets(d, labels)
         yield from mining.hard_triplets(d, labels)
-        yield from mining.distance_weighted_triplets(d, labels, 16, random)
-        yield from mining.distance_weighted_pairs(d, labels, 16, random)
-        yield from mining.switch_negatives(triplets, 0.4, random)
+        yield from mining.distance_weighted_triplets(d, labels, 16)
+        yield from mining.distance_weighted_pairs(d, labels, 16)
+        yield from mining.switch_negatives(triplets, 0.4)
         yield from mining.first_pairs(labels)
-        yield from mining.random_pairs(labels, random)
-        yield mining.choose_other_class(labels, triplets, random)
+        yield from mining.random_pairs(labels)
+        yield mining.choose_other_class(labels, triplets)
 
     expected = list(mined(embeddings, labels))
     with SecondDevice():

@@ -558,7 +558,7 @@ def test_a_run_stops_by_itself_when_its_time_is_up_and_keeps_what_ended(tiny, mo
     assert not records.is_begun("tiny")
     left, write, pool = [math.inf], records.write_unit, Unending()
     monkeypatch.setattr(run, "pool", lambda workers: pool)
-    monkeypatch.setattr(run.Limit, "left", property(lambda limit: left[0]))
+    monkeypatch.setattr(run.Dispatch, "left", property(lambda dispatch: left[0]))
     # the time is up when the first record is there
     monkeypatch.setattr(records, "write_unit", lambda *args: (write(*args), left.__setitem__(0, 0.0)))
     timed = replace(tiny, name="timed", methods=(Method("fast", "triplet"), Method("slow", "triplet")))

@@ -160,31 +160,26 @@ class FromMemory(Sampler):
     embedding alone, which on SOP would leave hardly any positive pairs.
 
     labels: (N,). embeddings: (N, D), the first content of the bank. images_per_class: n (the paper: 2).
-    pool_size: B* (the paper: 1024). Raises UsageError where n does not divide the batch size, the data has fewer than
-    B / n classes, or the pool is smaller than a batch.
+    Raises UsageError where n does not divide the batch size, the data has fewer than B / n classes, or the pool is
+    smaller than a batch.
     """
 
     ahead = 1
+    pool_size = 1024  # B* of the paper
 
     def __init__(
-        self,
-        labels: np.ndarray,
-        embeddings: np.ndarray,
-        batch_size: int,
-        rng: Rng,
-        images_per_class: int = 2,
-        pool_size: int = 1024,
+        self, labels: np.ndarray, embeddings: np.ndarray, batch_size: int, rng: Rng, images_per_class: int = 2
     ):
         if images_per_class < 1 or batch_size % images_per_class:
             raise UsageError(f"a batch of {batch_size} images cannot consist of groups of {images_per_class}")
-        if pool_size < batch_size:
-            raise UsageError(f"a pool of {pool_size} images is smaller than a batch of {batch_size}")
+        if self.pool_size < batch_size:
+            raise UsageError(f"a pool of {self.pool_size} images is smaller than a batch of {batch_size}")
         self._classes = _Classes(labels)
         self._groups = batch_size // images_per_class
         _check_room(self._groups, len(self._classes), "classes")
         self._labels = np.unique(labels, return_inverse=True)[1]  # 0..C-1, as in _classes
         self.memory = np.array(embeddings, dtype=np.float32)  # (N, D)
-        self.images_per_class, self.pool_size = images_per_class, pool_size
+        self.images_per_class = images_per_class
         self._rng = np.random.default_rng(rng)
 
     def update(self, indices: np.ndarray, embeddings: np.ndarray) -> None:

@@ -159,11 +159,9 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
             raise UsageError(f"loss {name!r} has no parameter {parameter!r}: it takes {', '.join(own) or 'none'}")
         params[parameter] = inputs.check_parameter(name, parameter, value, known[parameter])
     try:
-        loss = REGISTRY[name](**params)
+        loss = inputs.guard(REGISTRY[name](**params), params)
     except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:  # a size that none can have
         reason = str(error).partition("\n")[0]
         raise UsageError(f"loss {name!r} cannot be made with {params}: {reason}") from error
-    loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
-    loss.unseen, loss.dim = loss.normalized, params.get("embedding_dim")  # see `inputs.convert`
     loss.extra_repr = functools.partial(str, inputs.describe(known, params))
     return loss

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
-from dmlrc.losses.common import check_batch, masked_logsumexp, pair_masks, softplus
+from dmlrc.losses.common import masked_logsumexp, pair_masks, softplus
 from dmlrc.losses.mining import mean_over_tuples
 from dmlrc.losses.n_pairs import n_pairs_terms, squared_lengths
 
@@ -37,7 +37,6 @@ class Angular(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels)
         positive, _ = pair_masks(labels)
         return angular_terms(embeddings, labels, *positive.nonzero(as_tuple=True), self.alpha)
 
@@ -68,7 +67,6 @@ class AngularFehervari(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without positive pairs."""
-        check_batch(embeddings, labels)
         anchors, positives = mining.first_pairs(labels)
         own, others = _factors(self.alpha)
         products = embeddings @ embeddings[positives].T  # (B, C)
@@ -92,10 +90,6 @@ class AngularRoth(nn.Module):
     alpha : degrees, 45 of Roth et al.
     angular_weight, l2_weight : 2 and 0.005, of Roth et al.
 
-    Notes
-    -----
-    generator: whose chance picks the positives; None: torch's global generator.
-
     References
     ----------
     Wang et al. 2017 (NL & AL), as "Angular" of Roth et al. 2020, on un-normalised embeddings. A batch without pairs of
@@ -107,12 +101,10 @@ class AngularRoth(nn.Module):
     def __init__(self, alpha: float = 45.0, angular_weight: float = 2.0, l2_weight: float = 0.005):
         super().__init__()
         self.alpha, self.angular_weight, self.l2_weight = alpha, angular_weight, l2_weight
-        self.generator: torch.Generator | None = None
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar."""
-        check_batch(embeddings, labels)
-        anchors, positives = mining.random_pairs(labels, self.generator)
+        anchors, positives = mining.random_pairs(labels)
         return (
             n_pairs_terms(embeddings, labels, anchors, positives)
             + self.angular_weight * angular_terms(F.normalize(embeddings), labels, anchors, positives, self.alpha)

@@ -1,44 +1,10 @@
-"""Parts that several losses share: the checked batch, pair masks, distances, and the reductions of the field."""
+"""Parts that several losses share: pair masks, distances, and the reductions of the field."""
 
 import functools
-import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from dmlrc.errors import DivergedError, UsageError
-
-
-def check_batch(embeddings: Tensor, labels: Tensor, num_classes: int | None = None) -> None:
-    """Raise one clear error if a batch cannot be scored.
-
-    embeddings: (B, D) float; labels: (B,) int64, in [0, num_classes) where num_classes is given.
-    The checks that read values (NaN, label range) run on the CPU only: on a GPU they would wait for
-    the device at every step; there a NaN reaches the loss value, which the trainer checks.
-    """
-    if embeddings.ndim != 2 or labels.ndim != 1 or len(embeddings) != len(labels):
-        raise UsageError(
-            f"a loss needs embeddings (B, D) and labels (B,), not {tuple(embeddings.shape)} and {tuple(labels.shape)}"
-        )
-    if not len(labels):
-        raise UsageError("a loss needs at least one embedding, but the batch is empty")
-    if not embeddings.is_floating_point():
-        raise UsageError(f"embeddings must be floating point, not {embeddings.dtype}: use embeddings.float()")
-    if labels.is_floating_point():
-        raise UsageError(f"labels must be integers, not {labels.dtype}: use labels.long()")
-    if embeddings.device.type != "cpu":
-        return
-    # One NaN or infinite entry makes the sum so; the sum is cheaper than a look at every entry.
-    if not math.isfinite(embeddings.detach().sum()):
-        raise DivergedError("the embeddings hold NaN or infinite values: lower the learning rate or the loss's scale")
-    if num_classes is not None:
-        low, high = (int(label) for label in labels.aminmax())
-        if low < 0 or high >= num_classes:
-            raise UsageError(
-                f"labels run from {low} to {high}, but the loss was made for classes 0 to {num_classes - 1}: "
-                "relabel the training classes from 0"
-            )
 
 
 def pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,11 +19,6 @@ def unordered_pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
     above_diagonal, _ = _places(len(labels), labels.device)
     same = (labels.unsqueeze(1) == labels).view(-1).index_select(0, above_diagonal)
     return same, ~same
-
-
-def cosine_similarities(x: Tensor, y: Tensor) -> Tensor:
-    """Inner products of L2-normalised rows: (A, D), (B, D) -> (A, B)."""
-    return x @ y.T
 
 
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:

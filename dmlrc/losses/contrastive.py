@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, unordered_pair_distances, unordered_pair_masks
+from dmlrc.losses.common import unordered_pair_distances, unordered_pair_masks
 
 
 class Contrastive(nn.Module):
@@ -34,7 +34,6 @@ class Contrastive(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
-        check_batch(embeddings, labels)
         return self.pair_loss(unordered_pair_distances(embeddings), *unordered_pair_masks(labels))
 
     def pair_loss(self, d: Tensor, positive: Tensor, negative: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, pair_masks
+from dmlrc.losses.common import pair_masks
 
 
 class FastAP(nn.Module):
@@ -33,7 +33,6 @@ class FastAP(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         # Squared distances in units of the bin width: the centres are 0, 1, ..., num_bins.
         lengths = (embeddings * embeddings).sum(1)

@@ -1,19 +1,28 @@
 """Checks of a loss's hyperparameters, and of its batches, which become float32 or float64 and int64."""
 
 import inspect
+import math
 import numbers
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc.errors import UsageError
+from dmlrc.errors import DivergedError, UsageError
 from dmlrc.losses.ranges import allowed_range
 
 _ROUNDING = 0.01  # what half precision may leave of a length, and more
 _LARGEST = 1e38  # float32 holds it
+
+
+def guard(loss: nn.Module, arguments: Mapping[str, Any]) -> nn.Module:
+    """Have `convert` see every batch of a loss, which was constructed with these arguments. Returns the loss."""
+    loss.register_forward_pre_hook(convert, with_kwargs=True)
+    loss.unseen, loss.dim, loss.classes = loss.normalized, arguments.get("embedding_dim"), arguments.get("num_classes")
+    return loss
 
 
 def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -25,7 +34,8 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     Raises
     ------
     UsageError
-        For what is no tensor or array of numbers, and for embeddings (B, D) of another size than the loss's weights.
+        For what is no tensor or array of numbers, for embeddings (B, D) of another size than the loss's weights, and
+        as `check_batch` does.
     """
     embeddings, labels = _batch(*args, **kwargs)
     if not (
@@ -45,7 +55,39 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     if loss.unseen:
         loss.unseen = False
         notice_lengths(type(loss).__name__, embeddings)
+    check_batch(embeddings, labels, loss.classes)
     return (embeddings, labels), {}
+
+
+def check_batch(embeddings: Tensor, labels: Tensor, classes: int | None = None) -> None:
+    """Raise one clear error if a batch cannot be scored.
+
+    embeddings: (B, D) float; labels: (B,) int64, in [0, classes) where that is given.
+    The checks that read values (NaN, label range) run on the CPU only: on a GPU they would wait for
+    the device at every step; there a NaN reaches the loss value, which the trainer checks.
+    """
+    if embeddings.ndim != 2 or labels.ndim != 1 or len(embeddings) != len(labels):
+        raise UsageError(
+            f"a loss needs embeddings (B, D) and labels (B,), not {tuple(embeddings.shape)} and {tuple(labels.shape)}"
+        )
+    if not len(labels):
+        raise UsageError("a loss needs at least one embedding, but the batch is empty")
+    if not embeddings.is_floating_point():
+        raise UsageError(f"embeddings must be floating point, not {embeddings.dtype}: use embeddings.float()")
+    if labels.is_floating_point():
+        raise UsageError(f"labels must be integers, not {labels.dtype}: use labels.long()")
+    if embeddings.device.type != "cpu":
+        return
+    # One NaN or infinite entry makes the sum so; the sum is cheaper than a look at every entry.
+    if not math.isfinite(embeddings.detach().sum()):
+        raise DivergedError("the embeddings hold NaN or infinite values: lower the learning rate or the loss's scale")
+    if classes is not None:
+        low, high = (int(label) for label in labels.aminmax())
+        if low < 0 or high >= classes:
+            raise UsageError(
+                f"labels run from {low} to {high}, but the loss was made for classes 0 to {classes - 1}: "
+                "relabel the training classes from 0"
+            )
 
 
 def _batch(embeddings: object, labels: object) -> tuple:

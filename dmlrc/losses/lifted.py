@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances, masked_logsumexp, mean_over, pair_masks
+from dmlrc.losses.common import distances, masked_logsumexp, mean_over, pair_masks
 
 
 class LiftedStructure(nn.Module):
@@ -31,7 +31,6 @@ class LiftedStructure(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without pairs of both kinds."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         d = distances(embeddings)
         nearest = masked_logsumexp(self.neg_margin - d, negative)  # (B,)
@@ -67,7 +66,6 @@ class GeneralizedLifted(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         d = distances(embeddings)
         farthest, nearest = masked_logsumexp(d, positive), masked_logsumexp(self.neg_margin - d, negative)  # (B,)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances, pair_masks
+from dmlrc.losses.common import distances, pair_masks
 
 
 class Margin(nn.Module):
@@ -35,7 +35,6 @@ class Margin(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels)
         return self.triplet_loss(embeddings, labels, self.beta)
 
     def triplet_loss(self, embeddings: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
@@ -69,5 +68,4 @@ class MarginPerClass(Margin):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels, len(self.beta))
         return self.triplet_loss(embeddings, labels, self.beta[labels])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
-from dmlrc.losses.common import check_batch, distances, mean_of_nonzero
+from dmlrc.losses.common import distances, mean_of_nonzero
 from dmlrc.losses.mining import Triplets, mean_over_tuples
 from dmlrc.losses.snr import snr_distances
 
@@ -19,20 +19,12 @@ class MinedLoss(nn.Module, ABC):
     """A loss over triplets (a, p, n) that a miner picks anew in each batch.
 
     A subclass has two methods: `mine` picks the triplets, `triplet_loss` is their loss.
-    generator: whose chance the miner uses, on the embeddings' device; None: torch's global generator.
-    num_classes: the range of the labels, where the loss owns weights of the classes.
     """
 
     normalized = True
-    num_classes: int | None = None
-
-    def __init__(self):
-        super().__init__()
-        self.generator: torch.Generator | None = None
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels, self.num_classes)
         d = distances(embeddings)
         return self.triplet_loss(embeddings, labels, d, self.mine(d.detach(), labels, embeddings.shape[1]))
 
@@ -49,7 +41,7 @@ class DistanceWeighted(MinedLoss):
     """The (D) losses: one triplet an anchor, a random positive, the negative drawn by its distance."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.distance_weighted_triplets(d, labels, dim, self.generator)
+        return mining.distance_weighted_triplets(d, labels, dim)
 
 
 class MinedTriplet(MinedLoss):
@@ -82,21 +74,21 @@ class TripletRandom(MinedTriplet):
     """`MinedTriplet` on random triplets: Triplet (R) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.random_triplets(labels, self.generator)
+        return mining.random_triplets(labels)
 
 
 class TripletSemihard(MinedTriplet):
     """`MinedTriplet` on random semi-hard triplets: Triplet (S) of Roth et al. 2020. The miner shares the margin."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.semihard_triplets(d, labels, self.margin, self.generator)
+        return mining.semihard_triplets(d, labels, self.margin)
 
 
 class TripletSoftHard(MinedTriplet):
     """`MinedTriplet` on soft-hard triplets: Triplet (H) of Roth et al. 2020."""
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.softhard_triplets(d, labels, self.generator)
+        return mining.softhard_triplets(d, labels)
 
 
 class TripletHard(MinedTriplet):
@@ -183,7 +175,7 @@ class MarginDistance(DistanceWeighted):
 
     def __init__(self, num_classes: int, margin: float = 0.2, beta: float = 1.2):
         super().__init__()
-        self.num_classes, self.margin = num_classes, margin
+        self.margin = margin
         self.beta = nn.Parameter(torch.full((num_classes,), float(beta)))
 
     def triplet_loss(self, embeddings: Tensor, labels: Tensor, d: Tensor, triplets: Triplets) -> Tensor:
@@ -204,7 +196,7 @@ class MarginDistancePairs(MarginDistance):
     """
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
-        return mining.distance_weighted_pairs(d, labels, dim, self.generator)
+        return mining.distance_weighted_pairs(d, labels, dim)
 
 
 class SNRDistance(DistanceWeighted):

@@ -1,8 +1,8 @@
-"""Tuple mining: which pairs and triplets of a batch a loss gets to see. Pure functions, no gradient.
+"""Tuple mining: which pairs and triplets of a batch a loss gets to see. No gradient.
 
 A triplet miner returns index tensors (anchors, positives, negatives), each (T,) int64: positions in the batch.
 An anchor without a positive or without a negative is in no triplet, so T is 0 for a batch without triplets.
-Where chance decides, it is that of `generator` (on the tensors' device), or of torch's global generator.
+Where chance decides, it is that of torch's global generator.
 Distances are Euclidean, as in Roth et al. 2020, unless a caller passes others: the miners but the distance-weighted
 ones need only their order, and the semi-hard one a margin in the same unit.
 """
@@ -41,30 +41,28 @@ def all_triplets(labels: Tensor) -> Triplets:
     return anchors[pairs], positives[pairs], negatives
 
 
-def random_triplets(labels: Tensor, generator: torch.Generator | None = None) -> Triplets:
+def random_triplets(labels: Tensor) -> Triplets:
     """B of the batch's triplets, each equally likely, without replacement; all of them if there are fewer.
 
     Source: "random" of Roth et al. 2020. labels: (B,).
     """
     anchors, positives, negatives = all_triplets(labels)
-    order = torch.randperm(len(anchors), generator=generator, device=labels.device)[: len(labels)]
+    order = torch.randperm(len(anchors), device=labels.device)[: len(labels)]
     return anchors[order], positives[order], negatives[order]
 
 
-def semihard_triplets(
-    distances: Tensor, labels: Tensor, margin: float, generator: torch.Generator | None = None
-) -> Triplets:
+def semihard_triplets(distances: Tensor, labels: Tensor, margin: float) -> Triplets:
     """One triplet an anchor: a random positive, a random negative farther than it by less than the margin.
 
     d_ap < d_an < d_ap + margin; where no negative is, any negative. distances: (B, B), rows are anchors; labels: (B,).
     Source: Schroff et al. 2015 (FaceNet, Eq. 4), as drawn in Roth et al. 2020.
     """
     anchors, positive, negative = _anchored(labels)
-    positives = _choose(positive, generator)
+    positives = _choose(positive)
     d = distances[anchors]  # (T, B)
     d_ap = distances[anchors, positives][:, None]
     semihard = negative & (d > d_ap) & (d < d_ap + margin)
-    return anchors, positives, _choose(_or_else(semihard, negative), generator)
+    return anchors, positives, _choose(_or_else(semihard, negative))
 
 
 def nearest_semihard_triplets(distances: Tensor, labels: Tensor) -> Triplets:
@@ -83,7 +81,7 @@ def nearest_semihard_triplets(distances: Tensor, labels: Tensor) -> Triplets:
     return anchors, positives, torch.where(outside.any(1), nearest, farthest)
 
 
-def softhard_triplets(distances: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Triplets:
+def softhard_triplets(distances: Tensor, labels: Tensor) -> Triplets:
     """One triplet an anchor: a random one of its hard positives and a random one of its hard negatives.
 
     A positive is hard if it is farther than the nearest negative, a negative if it is nearer than the farthest
@@ -94,8 +92,8 @@ def softhard_triplets(distances: Tensor, labels: Tensor, generator: torch.Genera
     d = distances[anchors]  # (T, B)
     hard_positive = positive & (d > d.masked_fill(~negative, torch.inf).amin(1, keepdim=True))
     hard_negative = negative & (d < d.masked_fill(~positive, -torch.inf).amax(1, keepdim=True))
-    positives = _choose(_or_else(hard_positive, positive), generator)
-    return anchors, positives, _choose(_or_else(hard_negative, negative), generator)
+    positives = _choose(_or_else(hard_positive, positive))
+    return anchors, positives, _choose(_or_else(hard_negative, negative))
 
 
 def hard_triplets(distances: Tensor, labels: Tensor) -> Triplets:
@@ -130,22 +128,18 @@ def distance_weights(distances: Tensor, labels: Tensor, dim: int, upper: float =
     return torch.softmax((-log_density).masked_fill(~eligible, -torch.inf), 1).nan_to_num()
 
 
-def distance_weighted_triplets(
-    distances: Tensor, labels: Tensor, dim: int, generator: torch.Generator | None = None
-) -> Triplets:
+def distance_weighted_triplets(distances: Tensor, labels: Tensor, dim: int) -> Triplets:
     """One triplet an anchor: a random positive, a negative drawn by `distance_weights` without upper limit.
 
     distances: (B, B) Euclidean, of L2-normalised embeddings of size dim; labels: (B,).
     Source: Wu et al. 2017, as drawn in Roth et al. 2020.
     """
-    anchors, positives = random_pairs(labels, generator)
+    anchors, positives = random_pairs(labels)
     weights = distance_weights(distances, labels, dim)[anchors]  # (T, B)
-    return anchors, positives, _choose(weights, generator)
+    return anchors, positives, _choose(weights)
 
 
-def distance_weighted_pairs(
-    distances: Tensor, labels: Tensor, dim: int, generator: torch.Generator | None = None
-) -> Triplets:
+def distance_weighted_pairs(distances: Tensor, labels: Tensor, dim: int) -> Triplets:
     """One triplet a positive pair, its negative drawn by `distance_weights` below distance 1.4.
 
     An anchor without a negative below 1.4 has any of its negatives, all alike; without a negative it is in no triplet.
@@ -157,17 +151,17 @@ def distance_weighted_pairs(
     weights = distance_weights(distances, labels, dim, upper=1.4)
     weights = torch.where(weights.any(1, keepdim=True), weights, negative.to(weights.dtype))
     anchors, positives = (positive & negative.any(1, keepdim=True)).nonzero(as_tuple=True)  # (T,)
-    return anchors, positives, _choose(weights[anchors], generator)
+    return anchors, positives, _choose(weights[anchors])
 
 
-def switch_negatives(triplets: Triplets, probability: float, generator: torch.Generator | None = None) -> Triplets:
+def switch_negatives(triplets: Triplets, probability: float) -> Triplets:
     """Rho-regularisation: each triplet (a, p, n) becomes (a, a, p) with this probability.
 
     The positive then acts as the negative, and the anchor, at distance 0, as the positive.
     Source: Roth et al. 2020, section 5.1; that the anchor takes the positive's place is from their public code.
     """
     anchors, positives, negatives = triplets
-    switched = torch.rand(len(anchors), generator=generator, device=anchors.device) < probability
+    switched = torch.rand(len(anchors), device=anchors.device) < probability
     return anchors, torch.where(switched, anchors, positives), torch.where(switched, positives, negatives)
 
 
@@ -188,13 +182,13 @@ def first_pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
     return anchors, positives
 
 
-def random_pairs(labels: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+def random_pairs(labels: Tensor) -> tuple[Tensor, Tensor]:
     """One positive pair an anchor, its positive random: anchors and positives, each (T,). labels: (B,)."""
     anchors, positive, _ = _anchored(labels)
-    return anchors, _choose(positive, generator)
+    return anchors, _choose(positive)
 
 
-def choose_other_class(labels: Tensor, triplets: Triplets, generator: torch.Generator | None = None) -> Tensor:
+def choose_other_class(labels: Tensor, triplets: Triplets) -> Tensor:
     """Draw for each triplet a sample of a third class, that of neither anchor nor negative: (T,), -1 where none is.
 
     The fourth member of a quadruplet. labels: (B,).
@@ -202,7 +196,7 @@ def choose_other_class(labels: Tensor, triplets: Triplets, generator: torch.Gene
     anchors, _, negatives = triplets
     other = (labels != labels[anchors][:, None]) & (labels != labels[negatives][:, None])  # (T, B)
     none = ~other.any(1)
-    return _choose(_or_else(other, torch.ones_like(other)), generator).masked_fill(none, -1)
+    return _choose(_or_else(other, torch.ones_like(other))).masked_fill(none, -1)
 
 
 def mean_over_tuples(terms: Tensor) -> Tensor:
@@ -222,6 +216,6 @@ def _or_else(preferred: Tensor, fallback: Tensor) -> Tensor:
     return torch.where(preferred.any(1, keepdim=True), preferred, fallback)
 
 
-def _choose(weights: Tensor, generator: torch.Generator | None) -> Tensor:
+def _choose(weights: Tensor) -> Tensor:
     """One column a row, with probabilities proportional to the weights (or uniform over a mask): (T, B) -> (T,)."""
-    return torch.multinomial(weights.float(), 1, generator=generator)[:, 0]
+    return torch.multinomial(weights.float(), 1)[:, 0]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsumexp, pair_masks, softplus
+from dmlrc.losses.common import masked_logsumexp, pair_masks, softplus
 from dmlrc.losses.mining import multi_similarity_pairs
 
 
@@ -32,8 +32,7 @@ class MultiSimilarity(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
-        check_batch(embeddings, labels)
-        similarities = cosine_similarities(embeddings, embeddings)
+        similarities = embeddings @ embeddings.T
         return self.pair_loss(similarities, *self.pairs(similarities, labels))
 
     def pairs(self, similarities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

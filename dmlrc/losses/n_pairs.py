@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
-from dmlrc.losses.common import check_batch, masked_logsumexp, pair_masks, softplus
+from dmlrc.losses.common import masked_logsumexp, pair_masks, softplus
 from dmlrc.losses.mining import mean_over_tuples
 
 
@@ -35,7 +35,6 @@ class NPairs(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without positive pairs."""
-        check_batch(embeddings, labels)
         anchors, positives = mining.first_pairs(labels)
         logits = embeddings[anchors] @ embeddings[positives].T  # (C, C)
         own = torch.arange(len(anchors), device=labels.device)
@@ -56,10 +55,6 @@ class NPairsRoth(nn.Module):
     ----------
     l2_weight : 0.005, of Roth et al.
 
-    Notes
-    -----
-    generator: whose chance picks the positives; None: torch's global generator.
-
     References
     ----------
     "Npair" of Roth et al. 2020, on un-normalised embeddings. Unlike Sohn 2016 (`NPairs`), the roles of anchor and
@@ -72,12 +67,10 @@ class NPairsRoth(nn.Module):
     def __init__(self, l2_weight: float = 0.005):
         super().__init__()
         self.l2_weight = l2_weight
-        self.generator: torch.Generator | None = None
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar."""
-        check_batch(embeddings, labels)
-        anchors, positives = mining.random_pairs(labels, self.generator)
+        anchors, positives = mining.random_pairs(labels)
         return n_pairs_terms(embeddings, labels, anchors, positives) + self.l2_weight * embeddings.norm(dim=1).mean()
 
 

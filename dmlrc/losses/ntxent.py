@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsumexp, mean_over, pair_masks, softplus
+from dmlrc.losses.common import masked_logsumexp, mean_over, pair_masks, softplus
 
 
 class NTXent(nn.Module):
@@ -35,8 +35,7 @@ class NTXent(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives or negatives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        logits = cosine_similarities(embeddings, embeddings) / self.temperature
+        logits = embeddings @ embeddings.T / self.temperature
         lead = masked_logsumexp(logits, negative)[:, None] - logits  # (B, B): how far the negatives are ahead of each
         return mean_over(softplus(lead), positive)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, squared_distances
+from dmlrc.losses.common import squared_distances
 from dmlrc.losses.mining import mean_over_tuples, ranks_in_class
 
 
@@ -26,7 +26,6 @@ class Prototypical(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch with one class or no pairs."""
-        check_batch(embeddings, labels)
         classes, index, sizes = labels.unique(return_inverse=True, return_counts=True)  # (K,), (B,), (K,)
         in_support = ranks_in_class(labels) < (sizes // 2)[index]  # (B,)
         support = (index == torch.arange(len(classes), device=labels.device)[:, None]) & in_support  # (K, B)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, masked_logsumexp, softplus, unit_length
+from dmlrc.losses.common import masked_logsumexp, softplus, unit_length
 
 
 class ProxyAnchor(nn.Module):
@@ -39,10 +39,8 @@ class ProxyAnchor(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        classes = len(self.proxies)
-        check_batch(embeddings, labels, classes)
         cosines = unit_length(self.proxies.to(embeddings.dtype), dim=1) @ embeddings.T  # (C, B)
-        own = labels == torch.arange(classes, device=labels.device)[:, None]  # (C, B)
+        own = labels == torch.arange(len(self.proxies), device=labels.device)[:, None]  # (C, B)
         # A row without samples counts 0, so the sums need no mask.
         pull = softplus(masked_logsumexp(-self.alpha * (cosines - self.margin), own))  # (C,)
         push = softplus(masked_logsumexp(self.alpha * (cosines + self.margin), ~own))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, squared_distances, unit_length
+from dmlrc.losses.common import squared_distances, unit_length
 
 
 class ProxyTriplet(nn.Module):
@@ -38,7 +38,6 @@ class ProxyTriplet(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar; 0 for a single class."""
-        check_batch(embeddings, labels, len(self.proxies))
         d = squared_distances(embeddings, unit_length(self.proxies.to(embeddings.dtype), dim=1))  # (B, C)
         own = labels[:, None]
         hinges = torch.relu(d.gather(1, own) - d + self.margin).scatter(1, own, 0.0)

@@ -34,7 +34,7 @@ class Quadruplet(DistanceWeighted):
     def triplet_loss(self, embeddings: Tensor, labels: Tensor, d: Tensor, triplets: Triplets) -> Tensor:
         """The two mean hinges of the triplets and of their quadruplets."""
         anchors, positives, negatives = triplets
-        fourths = choose_other_class(labels, triplets, self.generator)
+        fourths = choose_other_class(labels, triplets)
         complete = fourths >= 0
         d_ap = d[anchors, positives]  # (T,)
         triplet = torch.relu(d_ap - d[anchors, negatives] + self.margin)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances, pair_masks
+from dmlrc.losses.common import distances, pair_masks
 
 
 class RankedList(nn.Module):
@@ -36,7 +36,6 @@ class RankedList(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         d = distances(embeddings)
         beyond, within = d - (self.alpha - self.margin), self.alpha - d  # (B, B)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks, smooth_lead
+from dmlrc.losses.common import mean_over, pair_masks, smooth_lead
 
 
 class RecallAtK(nn.Module):
@@ -37,9 +37,8 @@ class RecallAtK(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        lead = smooth_lead(cosine_similarities(embeddings, embeddings), self.temperature)  # (B, B, B)
+        lead = smooth_lead(embeddings @ embeddings.T, self.temperature)  # (B, B, B)
         ranks = 1 + (lead * (positive | negative)[:, None, :]).sum(2)  # (B, B): query, ranked
         ks = torch.tensor(self.ks, dtype=ranks.dtype, device=ranks.device)  # (K,)
         near = torch.sigmoid((ks - ranks[:, :, None]) / self.rank_temperature)  # (B, B, K)

@@ -20,7 +20,7 @@ class Switched(MinedLoss):
 
     def mine(self, d: Tensor, labels: Tensor, dim: int) -> Triplets:
         """The triplets of the other base, switched by `mining.switch_negatives`."""
-        return switch_negatives(super().mine(d, labels, dim), self.switch_probability, self.generator)
+        return switch_negatives(super().mine(d, labels, dim), self.switch_probability)
 
 
 class RContrastive(Switched, ContrastiveDistance):

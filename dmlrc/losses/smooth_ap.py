@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, mean_over, pair_masks, smooth_lead
+from dmlrc.losses.common import mean_over, pair_masks, smooth_lead
 
 
 class SmoothAP(nn.Module):
@@ -33,9 +33,8 @@ class SmoothAP(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives or negatives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        lead = smooth_lead(cosine_similarities(embeddings, embeddings), self.temperature)  # (B, B, B)
+        lead = smooth_lead(embeddings @ embeddings.T, self.temperature)  # (B, B, B)
         among_positives = 1 + (lead * positive[:, None, :]).sum(2)  # (B, B): query, ranked
         among_all = among_positives + (lead * negative[:, None, :]).sum(2)
         num_positives = positive.sum(1)

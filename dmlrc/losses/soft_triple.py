@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch
-
 
 class SoftTriple(nn.Module):
     """Normalised softmax with a margin, where a class's similarity is a soft maximum over its K centres.
@@ -56,7 +54,6 @@ class SoftTriple(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        check_batch(embeddings, labels, self.num_classes)
         centres = self.fc.to(embeddings.dtype).T.unflatten(0, (self.num_classes, -1))  # (C, K, D)
         to_classes = _Similarities.apply(centres, embeddings, self.gamma).T  # (B, C)
         margins = torch.zeros_like(to_classes).scatter_(1, labels[:, None], self.margin)

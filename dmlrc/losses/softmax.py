@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, unit_length
+from dmlrc.losses.common import unit_length
 
 
 class _ClassDirections(nn.Module):
@@ -24,9 +24,8 @@ class _ClassDirections(nn.Module):
         weights = torch.randn(embedding_dim, num_classes)
         self.W = nn.Parameter(weights if weight_length is None else weight_length * unit_length(weights, dim=0))
 
-    def cosines(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The checked batch's cosines to every class: (B, D), (B,) -> (B, C)."""
-        check_batch(embeddings, labels, self.W.shape[1])
+    def cosines(self, embeddings: Tensor) -> Tensor:
+        """The cosines of a batch to every class: (B, D) -> (B, C)."""
         return embeddings @ unit_length(self.W.to(embeddings.dtype), dim=0)
 
 
@@ -56,7 +55,7 @@ class NormalizedSoftmax(_ClassDirections):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        return F.cross_entropy(self.cosines(embeddings, labels) / self.temperature, labels)
+        return F.cross_entropy(self.cosines(embeddings) / self.temperature, labels)
 
 
 class CosFace(_ClassDirections):
@@ -88,7 +87,7 @@ class CosFace(_ClassDirections):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        cosines = self.cosines(embeddings, labels)
+        cosines = self.cosines(embeddings)
         margins = torch.zeros_like(cosines).scatter_(1, labels[:, None], self.margin)
         return F.cross_entropy(self.scale * (cosines - margins), labels)
 
@@ -126,7 +125,7 @@ class ArcFace(_ClassDirections):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        cosines = self.cosines(embeddings, labels)
+        cosines = self.cosines(embeddings)
         own = labels[:, None]
         cosines = cosines.scatter(1, own, _add_angle(cosines.gather(1, own), math.radians(self.margin)))
         return F.cross_entropy(self.scale * cosines, labels)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, cosine_similarities, masked_logsumexp, mean_over, pair_masks
+from dmlrc.losses.common import masked_logsumexp, mean_over, pair_masks
 
 
 class SupCon(nn.Module):
@@ -37,9 +37,8 @@ class SupCon(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        logits = cosine_similarities(embeddings, embeddings) / self.temperature
+        logits = embeddings @ embeddings.T / self.temperature
         surprise = masked_logsumexp(logits, positive | negative)[:, None] - logits  # (B, B): -log of each one's share
         num_positives = positive.sum(1)
         terms = surprise.where(positive, 0.0).sum(1) / num_positives.clamp(min=1)  # (B,)

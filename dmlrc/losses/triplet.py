@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances, pair_masks
+from dmlrc.losses.common import distances, pair_masks
 
 
 class Triplet(nn.Module):
@@ -31,7 +31,6 @@ class Triplet(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
-        check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
         reach = distances(embeddings) + self.margin * positive.to(embeddings.dtype)  # d_an, and d_ap + margin
         triplets = active_triplets(reach.detach(), positive, negative)  # (B, B)

@@ -178,14 +178,19 @@ WEIGHT_DECAYS = (0.0, 4e-5, 4e-4, 4e-3)
 PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
-def roth_sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
-    """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
+def roth_sweeps(
+    methods: tuple[Method, ...], dims: Sequence[int] = EMBEDDING_DIMS, sizes: Sequence[int] = BATCH_SIZES
+) -> dict[str, Sequence[Level]]:
+    """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five).
+
+    sizes: images of a batch; the samplers are compared in the largest.
+    """
     six = sampled(methods)
     return {
-        "samplers": [Level(name, drawn(six, *sampler)) for name, sampler in SAMPLERS.items()],
+        "samplers": [Level(name, drawn(six, *sampler, batch=max(sizes))) for name, sampler in SAMPLERS.items()],
         "trunks": [Level(trunk, six, {"trunk": trunk}) for trunk in TRUNKS],
-        "dims": levels("dim", EMBEDDING_DIMS, six, "embedding_dim"),
-        "batches": batch_levels(BATCH_SIZES, six),
+        "dims": levels("dim", dims, six, "embedding_dim"),
+        "batches": batch_levels(sizes, six),
         "decays": levels("decay", WEIGHT_DECAYS, six, "weight_decay"),
         "preprocessing": [Level(name, six, changes) for name, changes in PREPROCESSING.items()],
     }
@@ -196,7 +201,7 @@ def sampled(methods: tuple[Method, ...]) -> tuple[Method, ...]:
     return tuple(method for method in methods if method.name in SAMPLED)
 
 
-def drawn(methods: tuple[Method, ...], sampler: str, images: int, batch: int = 112) -> tuple[Method, ...]:
-    """The methods with another sampler."""
+def drawn(methods: tuple[Method, ...], sampler: str, images: int, batch: int) -> tuple[Method, ...]:
+    """The methods with another sampler, in batches of so many images."""
     layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": batch // images}
     return tuple(replace(method, **layout) for method in methods)

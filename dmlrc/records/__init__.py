@@ -154,9 +154,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
 
     Raises DmlrcError where the records were made under another configuration than this one.
     """
-    try:
-        records = load(study)
-    except MissingDataError:
+    if not (records := find(study)):
         return []
     if configuration["contents"] not in (None, records.meta["contents"]):  # None: the folder is not here
         facts = records.meta["data"]

@@ -207,7 +207,7 @@ def _roth_methods(main: Study) -> tuple[Method, ...]:
 
 def _roth(main: Study) -> Iterator[Study]:
     protocol, methods = _adapted(main, roth2020.PROTOCOL), _roth_methods(main)
-    six = _few(main, roth2020.sampled(methods))
+    six, sizes = _few(main, roth2020.sampled(methods)), (8, 16, 32, 64)
     if main.protocol.frozen_trunk:
         smaller = {"image_size": 64, "crop_size": 64}
         pixels = [
@@ -221,19 +221,13 @@ def _roth(main: Study) -> Iterator[Study]:
     else:
         pixels = [Level("affine", six), Level("none", six, {"augmentation": "none"})]
         trunks = {main.protocol.trunk: {}, f"{main.protocol.trunk}-frozen": {"frozen_trunk": True}}
-    sweeps: dict[str, Sequence[Level]] = {
-        "samplers": [Level(name, roth2020.drawn(six, *how, batch=64)) for name, how in roth2020.SAMPLERS.items()],
-        "trunks": [Level(name, six, changes) for name, changes in trunks.items()],
-        "dims": levels("dim", (32, 64, 128, 256, 512, 1024), six, "embedding_dim"),
-        "batches": batch_levels((8, 16, 32, 64), six),
-        "decays": levels("decay", roth2020.WEIGHT_DECAYS, six, "weight_decay"),
-        "preprocessing": pixels,
-    }
+    sweeps = roth2020.roth_sweeps(six, (32, 64, 128, 256, 512, 1024), sizes)
+    sweeps |= {"trunks": [Level(name, six, changes) for name, changes in trunks.items()], "preprocessing": pixels}
     yield _study(main, "roth2020", protocol, methods)
     for name, sweep in sweeps.items():
         # spectra are only shown of the table's runs
         yield _study(main, f"roth2020/{name}", replace(protocol, arrays=()), rows(sweep), sweep=True)
-    equal = _same_images(main, protocol, (8, 16, 32, 64), six, 64)
+    equal = _same_images(main, protocol, sizes, six, 64)
     yield _study(main, "roth2020/batches-equal", replace(protocol, arrays=()), rows(equal), sweep=True)
 
 
@@ -376,6 +370,5 @@ def _grid_study(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Stud
         **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
         val_metrics=("map_at_r", "precision_at_1"),
     )
-    study = _study(main, f"{protocol.paper}/rates", watched, rows(sweep))
-    budget = replace(study.budget, name="rate", trials=1, reruns=0)
-    return replace(study, kind="rates", budget=budget, expected="3 minutes, 2 cores")
+    capped = replace(main, dataset=_dataset(main), budget=replace(main.budget, **_caps(main)))
+    return capped.rates(f"{protocol.paper}/rates", rows(sweep), protocol=watched, expected="3 minutes, 2 cores")

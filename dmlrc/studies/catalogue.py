@@ -202,12 +202,11 @@ TOO_HIGH_A_RATE = {
 
 def _rate_study(study: Study, rate: float) -> Study:
     """The short search that judges one learning rate: a few methods, random settings, validation folds only."""
-    return study.around(
+    return study.rates(
         f"rate-{rate:.0e}",
         map(study.method, ("contrastive", "triplet", "normalized_softmax", "multi_similarity")),
-        kind="rates",
+        trials=4,
         protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
-        budget=replace(study.budget, name="rate", trials=4, reruns=0),
         expected="4 minutes, 2 cores",
     )
 
@@ -281,7 +280,8 @@ def _rate_grid(study: Study, rates: Sequence[float], judged: Iterable[Method] = 
     """
     # every row has its own rate: that of the study itself must not change with the choice
     shared = replace(study, protocol=replace(study.protocol, lr=rates[-1]))
-    return _grid(shared, "rates", levels("rate", rates, tuple(judged) or _tuned(study), "lr"))
+    tried = levels("rate", rates, tuple(judged) or _tuned(study), "lr")
+    return shared.rates("rates", rows(tried), expected="1 hour, 2 cores")
 
 
 def _embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
@@ -289,19 +289,14 @@ def _embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 
     As `_rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
     """
-    return _grid(study, "embedder-rates", levels("embedder", rates, _tuned(study), "new_lr"))
+    tried = levels("embedder", rates, _tuned(study), "new_lr")
+    return study.rates("embedder-rates", rows(tried), expected="1 hour, 2 cores")
 
 
 def _tuned(study: Study) -> tuple[Method, ...]:
     """The eight methods of a grid, each at a setting that an earlier search found."""
     settings = tuned.grid_settings(study.dataset)
     return tuple(replace(study.method(name), space={}, settings=settings[name]) for name in _COSTLY)
-
-
-def _grid(study: Study, experiment: str, sweep: Iterable[Level]) -> Study:
-    budget = replace(study.budget, name="rate", trials=1, reruns=0)
-    expected = "1 hour, 2 cores"
-    return study.around(experiment, rows(sweep), kind="rates", budget=budget, repetitions=1, expected=expected)
 
 
 def _depth_grid(study: Study) -> Study:

@@ -40,6 +40,13 @@ def test_a_sampler_of_ones_own_that_gives_no_batch_is_told_so(drawn, says):
         sampler.draw(3)
 
 
+def from_pool(size, kind, *args, **kwargs):
+    """Make a sampler that chooses from a pool of this size."""
+    sampler = kind(*args, **kwargs)
+    sampler.pool_size = size
+    return sampler
+
+
 def samplers(labels, rng):
     bank = embeddings(len(labels))
     yield batches.ClassBalanced(labels, 4, 2, rng)
@@ -47,7 +54,7 @@ def samplers(labels, rng):
     yield batches.SpcR(labels, 8, rng)
     yield batches.Episodes(labels, 2, 2, 2, rng)
     for kind in (batches.GreedyCoreset, batches.DistributionMatching, batches.Frechet):
-        yield kind(labels, bank, 8, rng, pool_size=40)
+        yield from_pool(40, kind, labels, bank, 8, rng)
 
 
 def test_every_sampler_is_seeded_and_endless():
@@ -209,7 +216,7 @@ def test_the_coreset_covers_its_own_pool_and_a_misaligned_one_does_not():
 def test_coreset_batches_are_the_coreset_of_the_bank_with_class_mates():
     labels = np.repeat(np.arange(20), 5)
     bank = embeddings(100, 2)
-    sampler = batches.GreedyCoreset(labels, bank, 12, 0, images_per_class=3, pool_size=1000)  # the pool is everything
+    sampler = batches.GreedyCoreset(labels, bank, 12, 0, images_per_class=3)  # the pool is everything
     for batch in itertools.islice(sampler, 10):
         rows = batch.reshape(4, 3)
         assert (labels[rows] == labels[rows[:, :1]]).all()
@@ -219,7 +226,7 @@ def test_coreset_batches_are_the_coreset_of_the_bank_with_class_mates():
 
 def test_the_memory_bank_is_updated_where_the_trainer_says():
     labels = np.repeat(np.arange(20), 2)
-    sampler = batches.GreedyCoreset(labels, np.zeros((40, 2)), 4, 0, pool_size=40)
+    sampler = batches.GreedyCoreset(labels, np.zeros((40, 2)), 4, 0)  # the pool is everything
     sampler.update(np.array([8, 30]), np.array([[5.0, 0.0], [0.0, 5.0]]))
     anchors = next(sampler).reshape(2, 2)[:, 0]
     assert anchors[1] in {8, 30}  # whatever the first one is, one of the two lies farthest from it
@@ -290,7 +297,7 @@ def test_frechet_distance_of_gaussians_on_axes():
 def test_the_best_of_all_candidates_is_taken(kind, distance, monkeypatch):
     labels = np.repeat(np.arange(10), 8)
     bank = embeddings(80, 3).astype(np.float64)
-    sampler = kind(labels, bank, 10, 0, pool_size=40)
+    sampler = from_pool(40, kind, labels, bank, 10, 0)
     sampler.memory = bank
     seen = {}
     inner = kind._distances
@@ -318,7 +325,7 @@ def test_matched_batches_are_nearer_to_the_pool_than_random_ones():
         (batches.DistributionMatching, batches.histogram_distances),
         (batches.Frechet, batches.frechet_distances),
     ):
-        matched = list(itertools.islice(kind(labels, bank, 20, 0, pool_size=300), 40))
+        matched = list(itertools.islice(from_pool(300, kind, labels, bank, 20, 0), 40))
         random = list(itertools.islice(batches.ClassBalanced(labels, 10, 2, 0), 40))
         assert np.mean(distances(bank, matched)) < 0.9 * np.mean(distances(bank, random))
 
@@ -334,7 +341,7 @@ def test_matched_batches_are_nearer_to_the_pool_than_random_ones():
         (lambda: batches.Episodes(LABELS, 8, 2, 4, 0), "8 different classes cannot be drawn from 7"),
         (lambda: batches.Frechet(LABELS, embeddings(78), 9, 0), "9 images cannot consist of groups of 2"),
         (lambda: batches.Frechet(LABELS, embeddings(78), 26, 0), "13 different classes cannot be drawn from 12"),
-        (lambda: batches.GreedyCoreset(LABELS, embeddings(78), 8, 0, pool_size=6), "pool of 6 images is smaller"),
+        (lambda: batches.GreedyCoreset(LABELS, embeddings(78), 1026, 0), "pool of 1024 images is smaller"),
     ],
 )
 def test_bad_input(make, message):

@@ -19,7 +19,7 @@ from torch import nn
 
 from dmlrc import losses
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.losses import common
+from dmlrc.losses import common, inputs
 from dmlrc.losses.mining import multi_similarity_pairs
 from dmlrc.losses.softmax import _add_angle
 from dmlrc.methods import LOSS_WEIGHTS_LR
@@ -459,7 +459,7 @@ def test_nan_is_an_error_on_the_cpu_and_a_nan_elsewhere(name, bad, monkeypatch):
         make(name)(x, labels)
     if math.isnan(bad):  # on a GPU nobody looks at the embeddings: the loss itself must show it
         with monkeypatch.context() as patch:
-            patch.setattr(common, "math", SimpleNamespace(isfinite=lambda _: True))
+            patch.setattr(inputs, "math", SimpleNamespace(isfinite=lambda _: True))
             assert torch.isnan(make(name)(x, labels))
 
 

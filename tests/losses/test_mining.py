@@ -19,18 +19,18 @@ from dmlrc.losses import mining
 
 MARGIN, DIM = 0.5, 16
 
-# Every miner as a function of distances (B, B), labels (B,) and a generator.
+# Every miner as a function of distances (B, B) and labels (B,).
 PER_ANCHOR = {
-    "semihard": lambda d, y, g=None: mining.semihard_triplets(d, y, MARGIN, g),
+    "semihard": lambda d, y: mining.semihard_triplets(d, y, MARGIN),
     "softhard": mining.softhard_triplets,
-    "hard": lambda d, y, g=None: mining.hard_triplets(d, y),
-    "distance": lambda d, y, g=None: mining.distance_weighted_triplets(d, y, DIM, g),
+    "hard": lambda d, y: mining.hard_triplets(d, y),
+    "distance": lambda d, y: mining.distance_weighted_triplets(d, y, DIM),
 }
 PER_PAIR = {
-    "nearest semihard": lambda d, y, g=None: mining.nearest_semihard_triplets(d, y),
-    "distance pairs": lambda d, y, g=None: mining.distance_weighted_pairs(d, y, DIM, g),
+    "nearest semihard": lambda d, y: mining.nearest_semihard_triplets(d, y),
+    "distance pairs": lambda d, y: mining.distance_weighted_pairs(d, y, DIM),
 }
-RANDOM = {"random": lambda d, y, g=None: mining.random_triplets(y, g)}
+RANDOM = {"random": lambda d, y: mining.random_triplets(y)}
 MINERS = {**PER_ANCHOR, **PER_PAIR, **RANDOM}
 BY_CHANCE = ["semihard", "softhard", "distance", "distance pairs", "random"]
 
@@ -77,7 +77,8 @@ def test_every_miner_gives_triplets(labels, seed):
     every = set(loop_triplets(labels))
     d, y = sphere(len(labels), seed=seed), torch.tensor(labels)
     for name, miner in MINERS.items():
-        anchors, positives, negatives = miner(d, y, torch.Generator().manual_seed(seed))
+        torch.manual_seed(seed)
+        anchors, positives, negatives = miner(d, y)
         assert anchors.dtype == positives.dtype == negatives.dtype == torch.int64
         triplets = listed((anchors, positives, negatives))
         assert set(triplets) <= every
@@ -98,7 +99,6 @@ def test_batches_without_triplets(name, labels):
 
 @pytest.mark.parametrize("name", BY_CHANCE)
 def test_chance_follows_the_seed(name):
-    """Torch's global generator, or the one given, which leaves the global one alone."""
     y = torch.arange(6).repeat_interleave(4)
     d = sphere(24)
 
@@ -107,10 +107,6 @@ def test_chance_follows_the_seed(name):
         return listed(MINERS[name](d, y))
 
     assert seeded(1) == seeded(1) != seeded(2)
-    state = torch.random.get_rng_state()
-    own = [listed(MINERS[name](d, y, torch.Generator().manual_seed(s))) for s in (1, 1, 2)]
-    assert own[0] == own[1] != own[2]
-    assert torch.equal(state, torch.random.get_rng_state())
 
 
 @pytest.mark.parametrize("name", ["hard", "nearest semihard"])
@@ -129,10 +125,10 @@ def test_all_triplets():
 def test_random_triplets_are_equally_likely():
     labels = [0, 0, 1, 1, 1]
     every = loop_triplets(labels)
-    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
     draws = Counter()
     for _ in range(2000):
-        draws.update(listed(mining.random_triplets(torch.tensor(labels), generator)))
+        draws.update(listed(mining.random_triplets(torch.tensor(labels))))
     counts = [draws[t] for t in every]
     assert sum(counts) == 2000 * len(labels)
     assert stats.chisquare(counts).pvalue > 1e-3
@@ -144,10 +140,10 @@ DRAWN_LABELS = torch.tensor([0, 0, 0, 1, 2, 3])
 
 
 def draws_of_anchor_0(miner, times=400):
-    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
     drawn = Counter()
     for _ in range(times):
-        drawn.update((p, n) for a, p, n in listed(miner(DRAWN, DRAWN_LABELS, generator)) if a == 0)
+        drawn.update((p, n) for a, p, n in listed(miner(DRAWN, DRAWN_LABELS)) if a == 0)
     return drawn
 
 
@@ -157,7 +153,7 @@ def test_semihard_on_a_line():
     assert set(drawn) == {(1, 3), (1, 4), (2, 3), (2, 4), (2, 5)}
     assert stats.chisquare([drawn[1, 3], drawn[1, 4]]).pvalue > 1e-3
     assert stats.chisquare([drawn[2, 3], drawn[2, 4], drawn[2, 5]]).pvalue > 1e-3
-    narrow = draws_of_anchor_0(lambda d, y, g: mining.semihard_triplets(d, y, 0.3, g))
+    narrow = draws_of_anchor_0(lambda d, y: mining.semihard_triplets(d, y, 0.3))
     assert (1, 3) in narrow
     assert (1, 4) not in narrow
 
@@ -197,8 +193,8 @@ def test_softhard_on_a_line():
 
 def test_softhard_without_hard_samples_takes_any():
     d, y = line(0.0, 0.1, 0.2, 5.0, 6.0), torch.tensor([0, 0, 0, 1, 2])
-    generator = torch.Generator().manual_seed(0)
-    drawn = {(p, n) for _ in range(200) for a, p, n in listed(mining.softhard_triplets(d, y, generator)) if a == 0}
+    torch.manual_seed(0)
+    drawn = {(p, n) for _ in range(200) for a, p, n in listed(mining.softhard_triplets(d, y)) if a == 0}
     assert drawn == {(1, 3), (1, 4), (2, 3), (2, 4)}
 
 
@@ -284,10 +280,10 @@ def test_distance_weighted_draws_have_these_weights(miner, upper):
     """Chi-square of 4000 draws against the stated weights; against equal weights the same draws fail."""
     y = torch.tensor([0, 0, 1, 1, 2, 2])
     d = line(0.0, 0.2, 0.6, 0.65, 0.7, 1.3)
-    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
     counts = np.zeros((6, 6))
     for _ in range(4000):
-        for a, _p, n in listed(MINERS[miner](d, y, generator)):
+        for a, _p, n in listed(MINERS[miner](d, y)):
             counts[a, n] += 1
     for a in range(6):
         expected = np.array(loop_weights(d[a].tolist(), y.tolist(), a, DIM, upper))
@@ -305,9 +301,9 @@ def test_distance_weighted_draws_have_these_weights(miner, upper):
 
 def test_positives_are_equally_likely():
     y = torch.tensor([0, 0, 0, 0, 1])
-    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
     for miner in (PER_ANCHOR["distance"], PER_ANCHOR["semihard"]):
-        drawn = Counter(p for _ in range(600) for a, p, n in listed(miner(sphere(5), y, generator)) if a == 1)
+        drawn = Counter(p for _ in range(600) for a, p, n in listed(miner(sphere(5), y)) if a == 1)
         assert set(drawn) == {0, 2, 3}
         assert stats.chisquare(list(drawn.values())).pvalue > 1e-3
 
@@ -332,7 +328,8 @@ def test_switch_negatives_at_its_ends():
 def test_switch_negatives_with_its_probability():
     size = 20000
     triplets = tuple(torch.full((size,), k) for k in (0, 1, 2))
-    anchors, positives, negatives = mining.switch_negatives(triplets, 0.35, torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    anchors, positives, negatives = mining.switch_negatives(triplets, 0.35)
     switched = negatives == 1
     assert torch.equal(positives == 0, switched)
     assert (anchors == 0).all()
@@ -350,13 +347,14 @@ def test_ranks_and_first_pairs():
 @settings(max_examples=40)
 @given(batches, st.integers(0, 99))
 def test_random_pairs_and_third_classes(labels, seed):
-    y, generator = torch.tensor(labels), torch.Generator().manual_seed(seed)
+    y = torch.tensor(labels)
+    torch.manual_seed(seed)
     anchors = sorted({a for a, p, n in loop_triplets(labels)})
-    pairs = listed(mining.random_pairs(y, generator))
+    pairs = listed(mining.random_pairs(y))
     assert [a for a, p in pairs] == anchors
     assert all(labels[a] == labels[p] and a != p for a, p in pairs)
     triplets = mining.all_triplets(y)
-    fourths = mining.choose_other_class(y, triplets, generator).tolist()
+    fourths = mining.choose_other_class(y, triplets).tolist()
     for (a, _p, n), m in zip(listed(triplets), fourths, strict=True):
         third = set(labels) - {labels[a], labels[n]}
         assert (labels[m] in third) if third else m == -1
