@@ -54,6 +54,16 @@ def test_wrong_matches_are_once_a_pair_the_most_similar_first(found):
     assert neighbours.confused(found) == [(1, 0, 1), (1, 2, 1), (2, 1, 1)]
 
 
+def test_the_most_similar_mistake_comes_first_whatever_else_its_pair_holds():
+    """Two pairs of classes: one with the most and the least similar mistake, one between; a photo alone counts none."""
+    labels = np.array([0, 0, 1, 1, 2, 2, 3])
+    nearest = np.array([[2], [3], [0], [1], [0], [0], [0]])
+    similarities = np.array([[0.99], [0.50], [0.98], [0.49], [0.95], [0.94], [1.0]])
+    made = neighbours.Found(np.arange(7), labels, nearest, similarities)
+    assert neighbours.wrong(made).tolist() == [0, 4]
+    assert neighbours.confused(made) == [(0, 1, 2), (1, 0, 2), (2, 0, 2)]
+
+
 def test_examples_are_of_different_classes_and_the_same_each_time(found):
     drawn = neighbours.examples(found)
     assert sorted(LABELS[drawn]) == [0, 1, 2]

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from dmlrc import papers
 from dmlrc.records import StudyRecords
+from dmlrc.report import labels
 from dmlrc.report.claims import named, on_the_spot
 from dmlrc.report.statistics import Estimate
 
@@ -143,6 +144,11 @@ class Claim:
     def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
         """Its part of the evidence, in the order of `needs` and `more`."""
         return [evidence[name] for name in (*self.needs, *self.more) if evidence.get(name) is not None]
+
+    def label_of(self, name: str) -> str:
+        """A method as its paper prints it."""
+        of_paper = {method.name: method.label for method in getattr(SOURCES[self.paper], "methods", ())}
+        return of_paper.get(name) or labels.method_label(name)
 
     def estimate(self, evidence: Mapping[str, StudyRecords | None]) -> Estimate:
         """The statistic by these records; raises `MissingRowsError` where rows are missing."""

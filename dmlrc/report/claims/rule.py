@@ -120,7 +120,7 @@ def judge_claim(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Ju
     if claim.on_batches:
         return Judgement(RETRACTED, "sizes and layouts of batches, all at one learning rate", rule="batches")
     if far := far_from_the_rate(claim, evidence):
-        why = f"the shared learning rate is not known to suit {labels.listed(map(labels.method_label, far))}"
+        why = f"the shared learning rate is not known to suit {labels.listed(map(claim.label_of, far))}"
         return Judgement(RETRACTED, why, rule="rate")
     try:
         estimate = claim.estimate(evidence)

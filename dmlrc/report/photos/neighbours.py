@@ -47,17 +47,21 @@ def examples(results: Found, seed: int = 0) -> np.ndarray:
 
 def wrong(results: Found) -> np.ndarray:
     """The queries whose nearest photo is of another class, the most similar first, one for each pair of classes."""
-    first = results.nearest[:, 0]
-    another = np.bincount(results.labels)[results.labels] > 1  # of its class
-    wrong = np.flatnonzero((results.labels[first] != results.labels) & another)
-    wrong = wrong[np.argsort(-results.similarities[wrong, 0], kind="stable")]
-    pairs = {tuple(sorted((results.labels[query], results.labels[first[query]]))): query for query in wrong[::-1]}
-    return np.array(list(pairs.values())[::-1][:QUERIES], dtype=int)
+    first, wrong, pairs = results.nearest[:, 0], _mistaken(results), {}
+    for query in wrong[np.argsort(-results.similarities[wrong, 0], kind="stable")]:
+        pairs.setdefault(tuple(sorted((results.labels[query], results.labels[first[query]]))), query)
+    return np.array(list(pairs.values())[:QUERIES], dtype=int)
+
+
+def _mistaken(results: Found) -> np.ndarray:
+    """The queries whose nearest photo is of another class, where their own class has another photo."""
+    another = np.bincount(results.labels)[results.labels] > 1
+    return np.flatnonzero((results.labels[results.nearest[:, 0]] != results.labels) & another)
 
 
 def confused(results: Found) -> list[tuple[int, int, int]]:
     """The five most frequent confusions: the class of a photo, that of its nearest photo, and the number of photos."""
-    first = results.labels[results.nearest[:, 0]]
-    pairs = np.stack([results.labels, first], axis=1)[first != results.labels]
+    mistaken = _mistaken(results)
+    pairs = np.stack([results.labels, results.labels[results.nearest[:, 0]]], axis=1)[mistaken]
     counts = Counter(map(tuple, pairs.tolist()))
     return [(own, other, count) for (own, other), count in counts.most_common(5)]

@@ -64,7 +64,8 @@ def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayL
     if len(centre) == 1:
         return Estimate(0.0, 0.0, 0.0, 1, "methods", TUKEY)
     difference, half = _every_pair(centre, variance, df, most, lambda free: all_pairs(len(centre), free, level))
-    low, high = np.maximum(0, (difference - half).max()), (difference + half).max()
+    pairs = ~np.eye(len(centre), dtype=bool)  # a noisy method is not to be compared with itself
+    low, high = np.maximum(0, (difference - half)[pairs].max()), (difference + half)[pairs].max()
     return Estimate(float(np.ptp(centre)), float(low), float(high), len(centre), "methods", TUKEY)
 
 
