@@ -241,7 +241,6 @@ def make_trunk(protocol: TrunkSettings) -> torch.nn.Module:
     return models.split_trunk(trunk, protocol.train_from)[1] if protocol.train_from else trunk
 
 
-@functools.lru_cache(maxsize=4)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, contents: str | None = None) -> PreparedData:
     """Load the images, split the classes, and compute what is computed once of the trunk (cached on disk).
 
@@ -249,14 +248,21 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
 
     Raises UsageError for a data set of features with another trunk or input than it was made with.
     """
+    return _prepared(dataset, protocol, class_order, seed, contents, device())
+
+
+@functools.lru_cache(maxsize=4)
+def _prepared(
+    dataset: str, protocol: Protocol, class_order: str, seed: int, contents: str | None, place: torch.device
+) -> PreparedData:
     images = load_images(dataset, protocol)
     if isinstance(images, FeatureSet):
         _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
     if protocol.computes_once:
-        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), place)
     else:
-        source = ImageSource(images, protocol, device())
+        source = ImageSource(images, protocol, place)
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
@@ -303,7 +309,7 @@ _FILES: dict[str, str] = {}
 def renew(digests: Mapping[str, str]) -> None:
     """Forget what was made ready of files that have been replaced since. digests: of those of today."""
     if any(_FILES.get(name) != digest for name, digest in digests.items()):
-        prepare.cache_clear()
+        _prepared.cache_clear()
         _computed_once.cache_clear()
     _FILES.update(digests)
 

@@ -85,7 +85,7 @@ class Choice:
             raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
         if len(given) < 2 or len(set(given)) < len(given):
             raise UsageError(f"a choice is between two different values or more, not {given!r}")
-        object.__setattr__(self, "values", tuple(given))
+        object.__setattr__(self, "values", tuple(map(_of_python, given)))
 
 
 Space = Float | Int | Choice
@@ -100,6 +100,13 @@ def _check_range(searched: Float | Int) -> None:
         sound = False
     if not sound:
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
+    for end in ("low", "high"):
+        object.__setattr__(searched, end, _of_python(getattr(searched, end)))
+
+
+def _of_python(value: Any) -> Any:
+    """A number of NumPy as one of Python, which records can hold; anything else as it is."""
+    return value.item() if isinstance(value, Real) and hasattr(value, "item") else value
 
 
 def _is_finite(value: object) -> bool:
@@ -173,6 +180,7 @@ class Method:
             given = getattr(self, part)
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
                 raise UsageError(f"the {part} of method {self.name!r} is {given!r}: give a dictionary, name -> value")
+        object.__setattr__(self, "settings", {name: _of_python(value) for name, value in self.settings.items()})
         for name, searched in self.space.items():
             if not isinstance(searched, Space):
                 raise UsageError(

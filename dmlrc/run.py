@@ -217,12 +217,14 @@ def _write(study: str, record: dict) -> None:
     A rerun that was made again for its model alone, and came to the same scores, keeps its record, and so does the
     untrained trunk, which two processes of one study may both have scored.
     """
-    if model := record.pop("model", None):
+    model = record.pop("model", None)
+    is_kept = (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study)
+    if not is_kept:
+        records.set_aside(study, [record])
+    if model:
         records.write_whole(records.model_path(record, study), model)
-    if (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study):
-        return
-    records.set_aside(study, [record])
-    records.write_unit(record, study)
+    if not is_kept:
+        records.write_unit(record, study)
 
 
 def _set_aside(study: Study, outdated: Outdated) -> None:

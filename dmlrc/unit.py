@@ -45,7 +45,7 @@ def _record(unit: Unit) -> dict:
     except LossError as error:
         if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
             raise
-        return failed(unit, str(error))  # with these hyperparameters; others may do
+        return failed(unit, str(error), time.perf_counter() - started)  # with these hyperparameters; others may do
     last = runs[-1]
     record |= {
         "state": last.state,
@@ -145,9 +145,9 @@ def _searched(space: Space) -> list | dict:
     return {"choices": list(space.values)} if isinstance(space, Choice) else [space.low, space.high]
 
 
-def failed(unit: Unit, reason: str) -> dict:
-    """The record of a unit that could not be run to its end."""
-    outcome = {"state": "failed", "reason": reason, "value": None, "steps": 0, "runs": [], "seconds": 0.0}
+def failed(unit: Unit, reason: str, seconds: float = 0.0) -> dict:
+    """The record of a unit that could not be run to its end. seconds: 0 where it ended its process."""
+    outcome = {"state": "failed", "reason": reason, "value": None, "steps": 0, "runs": [], "seconds": seconds}
     return _identity(unit) | outcome | {"finished": provenance.now()}
 
 

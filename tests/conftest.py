@@ -142,5 +142,5 @@ def photographs(monkeypatch):
 
     monkeypatch.setattr(inputs.data, "load", lambda *_, **__: small_units.PHOTOGRAPHS)
     yield
-    inputs.prepare.cache_clear()
+    inputs._prepared.cache_clear()
     inputs._computed_once.cache_clear()

@@ -40,7 +40,7 @@ ARCFACE = Method("arcface", "arcface", classes_per_batch=8, images_per_class=1)
 
 def run(protocol, method, kind="rerun", number=0):
     """The record of a unit on `PHOTOGRAPHS` (fixture photographs), without what tells where and when it was run."""
-    inputs.prepare.cache_clear()
+    inputs._prepared.cache_clear()
     inputs._computed_once.cache_clear()
     record = unit.run_unit(unit.Unit("second", "", "photographs", protocol, "default", 0, method, 0, kind, number, {}))
     for each in (record, *record["runs"]):

@@ -132,6 +132,9 @@ def test_each_repetition_is_a_search_of_its_own(units, home):
     path = home / "journal.log"
     names = exports.to_journal(replace(SMOKE, repetitions=2), path, [SMOKE.method("triplet")])
     assert names == ["glyphs-smoke/triplet/0", "glyphs-smoke/triplet/1"]
+    meta = paths.runs() / "glyphs-smoke" / "meta.json"
+    records.write_json(meta, records.read_json(meta) | {"repetitions": 2})
+    assert exports.to_journal(SMOKE, home / "given", [SMOKE.method("triplet")]) == names  # as by --repetitions 2
     seeds = [search.user_attrs["seed"] for search in searches(path).values()]
     assert seeds == [0, repetition_seed(0, 1)]
 

@@ -101,6 +101,7 @@ def test_maps_are_those_of_the_images_that_the_whole_trunk_would_see(augmentatio
     assert torch.equal(found, cached.evaluate(batch)) == (maps.shape[1] == 1)  # else some are mirrored
 
 
+CPU = torch.device("cpu")
 ALONE = replace(PARTIAL, frozen_trunk=True, train_from=None)
 
 
@@ -111,10 +112,19 @@ def folder_of_photographs(monkeypatch):
     def given(flip):
         inputs._computed_once.cache_clear()
         monkeypatch.setattr(data, "load", lambda *_, **__: photographs(flip))
-        return inputs.prepare.__wrapped__("photographs", replace(ALONE, folds=0), "default", 0)
+        return inputs._prepared.__wrapped__("photographs", replace(ALONE, folds=0), "default", 0, None, CPU)
 
     yield given
     inputs._computed_once.cache_clear()
+
+
+def test_another_device_has_what_is_prepared_of_its_own(monkeypatch):
+    sources = []
+    for place in (CPU, torch.device("cpu", 0), CPU):
+        monkeypatch.setattr(inputs, "device", lambda place=place: place)
+        sources.append(inputs.prepare("glyphs-small", musgrave2020.SCRATCH, "default", 0).source)
+    assert [source.device for source in sources] == [CPU, torch.device("cpu", 0), CPU]
+    assert sources[0] is sources[2]
 
 
 @pytest.mark.parametrize("flip", [True, False])

@@ -1,10 +1,12 @@
 """Methods as plain data: sweeps, batches, and what tells two methods apart."""
 
+import json
 import re
 import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dmlrc.errors import UsageError
@@ -61,6 +63,13 @@ def test_a_choice_is_between_different_words_or_numbers(values):
     with pytest.raises(UsageError, match="choice is"):
         Choice(values)
     assert Choice(["a", 2]) == Choice(("a", 2))
+
+
+def test_numbers_of_numpy_become_those_of_python_which_records_can_hold():
+    spaces = Choice(tuple(np.arange(1, 4))), Int(np.int64(1), np.int64(3)), Float(np.float32(0.5), np.float64(1))
+    method = Method("mine", "triplet", settings={"margin": np.float32(0.5), "word": "cosine"})
+    held = [*spaces[0].values, *(end for space in spaces[1:] for end in (space.low, space.high))]
+    assert json.loads(json.dumps([*held, method.settings])) == [1, 2, 3, 1, 3, 0.5, 1, method.settings]
 
 
 def test_what_cannot_be_chosen_is_no_point_of_a_space():

@@ -20,7 +20,7 @@ from dmlrc import building, losses, models, paths, plan, records, run, studies, 
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
-from dmlrc.inputs import FeatureSource, prepare
+from dmlrc.inputs import FeatureSource, _prepared, prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget
@@ -140,7 +140,7 @@ def shrunk(name, methods=1, **changes):
 
 
 def rerun(tiny):
-    prepare.cache_clear()
+    _prepared.cache_clear()
     return run_unit(plan.next_units(tiny, plan.Chain(tiny.methods[0]))[0])
 
 
@@ -209,7 +209,7 @@ def check_one_step(tiny):
 
 def test_a_study_without_search_runs_resumes_and_exports(root):
     tiny = shrunk("inshop-zhai2019", methods=2, trunk="conv4", arrays=("spectrum", "histograms"))
-    prepare.cache_clear()
+    _prepared.cache_clear()
     run.run(tiny)
     found = records.load(tiny.name)
     assert len(found.trials) == 0
@@ -229,7 +229,7 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
 
 def test_inshop_queries_search_the_gallery_only():
     tiny = shrunk("inshop-zhai2019", trunk="conv4")
-    prepare.cache_clear()
+    _prepared.cache_clear()
     bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
     test, labels = bench.splits.test, bench.labels[bench.splits.test]
     assert len(bench.queries) == CLASSES // 2
@@ -250,7 +250,7 @@ def test_zhai_squashes_photographs_and_the_others_cut_them():
     found = {}
     for paper in ("zhai2019", "roth2020"):
         tiny = shrunk(f"cub200-{paper}", trunk="conv4", image_size=256, crop_size=224)
-        prepare.cache_clear()
+        _prepared.cache_clear()
         found[paper] = prepare(tiny.dataset, tiny.protocol, "default", 0).source
     squashed, cut = (source.images.images[0] for source in found.values())
     assert squashed.shape == cut.shape == (3, 256, 256)
@@ -494,7 +494,7 @@ def test_oi_splits_the_classes_in_both_orders():
     found = {}
     for name in ("cub200-oi2021", "cub200-oi2021/random"):
         tiny = shrunk(name, trunk="conv4")
-        prepare.cache_clear()
+        _prepared.cache_clear()
         bench = prepare(tiny.dataset, tiny.protocol, tiny.class_order, tiny.seed)
         (fold,) = bench.splits.folds
         found[name] = [sorted(set(bench.labels[part].tolist())) for part in (fold.train, fold.val, bench.splits.test)]
@@ -505,7 +505,7 @@ def test_oi_splits_the_classes_in_both_orders():
 
 def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
-    prepare.cache_clear()
+    _prepared.cache_clear()
     bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
     (unit,) = plan.next_units(tiny, plan.Chain(tiny.methods[0]))
     made = fold_runs(unit, bench)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from factories import fake_units, without_checksum, write_fake_study
 
-from dmlrc import board, cli, paths, plan, records, studies
+from dmlrc import board, cli, paths, plan, records, run, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
 from dmlrc.records.underway import lock_file
@@ -247,6 +247,20 @@ def test_records_set_aside_one_right_after_the_other_are_all_kept(unit_file):
     assert sorted(json.loads(path.read_text())["value"] for path in kept) == [0.1, 0.2, 0.3]
 
 
+def test_a_model_is_set_aside_with_the_record_that_it_belongs_to(unit_file):
+    """Also where the new record comes with a model of its own, or with none."""
+    rerun = {**in_run(), "kind": "rerun", "scores": {"separated": {"map_at_r": 0.3}}, "value": 0.3}
+    for place, model in enumerate((b"first", b"second", None)):
+        record = {**rerun, "params": {"margin": 0.1 * (place + 1)}}
+        run._write("fake-study", record | ({"model": model} if model else {}))
+    path = records.model_path(rerun, "fake-study")
+    assert not path.exists()
+    kept = sorted(path.parent.glob("replaced-*"))
+    models = [(folder / path.name).read_bytes() for folder in kept]
+    margins = [json.loads(next(folder.glob("*.json")).read_text())["params"]["margin"] for folder in kept]
+    assert (models, margins) == ([b"first", b"second"], [0.1, 0.2])
+
+
 def test_a_file_that_another_run_renames_meanwhile_is_no_error(unit_file, monkeypatch):
     path = unit_file(UNIT)
     part = path.with_suffix(".part")  # what the other run is writing
@@ -410,6 +424,16 @@ def committed(home):
     folder = records.export_records("fake-study", complete=True)
     shutil.rmtree(paths.runs())
     return folder
+
+
+def test_a_study_whose_export_was_killed_is_still_listed(committed):
+    before = committed / paths.BEFORE
+    before.mkdir()
+    for path in committed.glob("*.*"):
+        if path.is_file():
+            path.rename(before / path.name)
+    assert records.recorded_in(paths.results()) == ["fake-study"]
+    assert len(records.load("fake-study").trials)
 
 
 def flip(data):

@@ -78,7 +78,7 @@ def test_a_process_forgets_the_features_of_weights_that_were_replaced(home, pict
     of_first = untrained(quick("one", f"folder:{pictures}", weights=str(file)))
     weights(file, 1)
     of_second = untrained(quick("two", f"folder:{pictures}", weights=str(file)))
-    inputs.prepare.cache_clear()
+    inputs._prepared.cache_clear()
     inputs._computed_once.cache_clear()
     assert untrained(quick("three", f"folder:{pictures}", weights=str(file))) == of_second != of_first
 
@@ -142,6 +142,6 @@ def test_a_process_forgets_the_features_of_a_named_set_whose_images_are_others(p
     of_first = untrained(quick("one", "grocery", weights=None))
     CHANGES["images"](pictures, named)
     of_second = untrained(quick("two", "grocery", weights=None))
-    inputs.prepare.cache_clear()
+    inputs._prepared.cache_clear()
     inputs._computed_once.cache_clear()
     assert untrained(quick("three", "grocery", weights=None)) == of_second != of_first

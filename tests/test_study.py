@@ -338,6 +338,10 @@ def test_a_loss_that_fails_with_some_hyperparameters_is_recorded_and_the_search_
     assert trials["state"].to_dict() == {0: "complete", 1: "failed"}
     assert "the loss of method 'mine' fails on a batch" in trials["reason"][1]
     assert "mine trial 1 failed: the loss of method 'mine' fails" in capsys.readouterr().err
+    run.run(tiny, methods=[mine], proposals=2)  # it would fail again
+    assert plan.progress(replace(tiny, methods=(mine,))) == (5, 5)
+    assert records.load("tiny").trials.set_index("trial")["finished"].equals(trials["finished"])
+    assert not list((paths.runs() / "tiny").rglob("replaced-*"))
     always = cell(LOSS.replace("return -pull", "raise ValueError('no root')\n    return -pull"))
     with pytest.raises(UsageError, match="no root"):  # the first trial of a search, where it may always fail
         run.run(tiny, methods=[replace(always, name="always")])

@@ -290,6 +290,32 @@ def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
     return run, made[-1]
 
 
+def test_a_graph_of_the_warm_up_is_captured_anew_with_the_gradients_of_the_trunk(blobs, monkeypatch):
+    """What trains is fixed when a graph is captured, which needs a GPU; here it is written down."""
+    captured = []
+
+    class Graph:
+        stream = Mock()
+
+        def __init__(self, model, inputs):
+            captured.append([weight.requires_grad for weight in model.trunk.parameters()])
+            self.project = model.project
+
+    monkeypatch.setattr(training, "Graph", Graph)
+    monkeypatch.setattr(training, "by_graphs", lambda task: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", Mock())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    train_trunk(blobs, replace(FIXED, warmup_epochs=1))
+    assert [any(each) for each in captured] == [all(each) for each in captured] == [False, True]
+
+
+@pytest.mark.parametrize("sampler", ["class_balanced", "greedy_coreset", "distribution_matching", "frechet"])
+def test_embeddings_that_are_no_numbers_end_a_run_as_diverged_whatever_chooses_the_batches(blobs, sampler):
+    breaks = Method("breaks", exploding, sampler=sampler, classes_per_batch=4, images_per_class=4)
+    run, _ = train_trunk(blobs, replace(FIXED, lr=1e30, new_lr=1e30), breaks)
+    assert (run.state, run.weights) == ("diverged", None)
+
+
 def test_without_validation_the_last_weights_count(blobs):
     run, model = train_trunk(blobs, FIXED)
     assert (run.stopped, run.best_step, run.steps, run.val) == ("limit", 20, 20, {})

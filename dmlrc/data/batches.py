@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dmlrc.errors import UsageError, unknown
+from dmlrc.errors import DivergedError, UsageError, unknown
 
 Rng = np.random.Generator | int
 
@@ -183,7 +183,12 @@ class FromMemory(Sampler):
         self._rng = np.random.default_rng(rng)
 
     def update(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
-        """Puts the embeddings (B, D) of a training batch into the bank, at its positions (B,)."""
+        """Puts the embeddings (B, D) of a training batch into the bank, at its positions (B,).
+
+        Raises DivergedError where they are not finite, since no batch could be chosen by them.
+        """
+        if not np.isfinite(embeddings).all():
+            raise DivergedError("the embeddings hold NaN or infinite values")
         self.memory[indices] = embeddings
 
 

@@ -152,8 +152,11 @@ def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
 
 
 def _portable(filename: str) -> str:
-    """The name as every file system takes it: letters, digits, _ . and -, the last 200 bytes, which tell all apart."""
-    return re.sub(r"[^\w.-]", "-", filename).encode()[-200:].decode(errors="ignore")
+    """The name as every file system takes it: letters, digits, _ . and -; a long one is its digest and its end."""
+    name = re.sub(r"[^\w.-]", "-", filename).encode()
+    if len(name) > 200:
+        name = hashlib.sha256(name).hexdigest()[:16].encode() + name[-180:]
+    return name.decode(errors="ignore")
 
 
 def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndarray]:

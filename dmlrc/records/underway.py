@@ -112,9 +112,10 @@ def is_repeated(record: Mapping, study: str) -> bool:
 def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
     """Move the records of these units of one method, made here, to a folder beside them, where nothing reads them.
 
-    Returns the folder; None where all of them are committed ones.
+    Their models go with them. Returns the folder; None where all of them are committed ones.
     """
-    files = [path for unit in units if (path := paths.runs() / study / unit_path(unit)).exists()]
+    records = [paths.runs() / study / unit_path(unit) for unit in units]
+    files = [path for path in (*records, *(path.with_suffix(".safetensors") for path in records)) if path.exists()]
     if not files:
         return None
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")

@@ -29,7 +29,8 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     """
     kept, written = records.load(study.name), []
     with paths.new_target(path) as new:
-        for repetition, method in product(range(study.repetitions), study.methods if methods is None else methods):
+        searches = range(max(study.repetitions, kept.meta["repetitions"]))
+        for repetition, method in product(searches, study.methods if methods is None else methods):
             of_search = (kept.trials["method"] == method.name) & (kept.trials["repetition"] == repetition)
             trials = kept.trials[of_search].sort_values("trial").to_dict("records")
             if not trials:

@@ -276,6 +276,7 @@ class Trainer:
             weight.requires_grad_(True)
         for learner in self.learners:
             learner.losses.clear()
+            learner.graph = None  # it was captured without the trunk's gradients
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Train these for an epoch, counted from 1. Raises DivergedError, at the latest at its end."""
@@ -305,7 +306,8 @@ class Trainer:
             weight.grad = None
         for own, (learner, positions, _, _) in zip(embeddings, batch, strict=True):
             if isinstance(learner.sampler, FromMemory):
-                learner.sampler.update(positions, own.detach().cpu().numpy())
+                with learner.watched():
+                    learner.sampler.update(positions, own.detach().cpu().numpy())
 
     def _projected(self, batch: Sequence[tuple[Learner, Tensor]]) -> Tensor:
         """The inputs (B, ...) of K learners -> their embeddings (K, B, D) before they are normalised."""

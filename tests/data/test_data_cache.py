@@ -63,6 +63,15 @@ def test_folder_names_that_make_no_file_names(tmp_path, name):
     assert greys(album(tmp_path / "elsewhere" / name, [60])) == [60]
 
 
+def test_long_names_that_begin_or_end_alike_are_files_of_their_own():
+    folder = "写真" * 40
+    names = [f"{kind}-{folder}-{end}" for kind in ("features", "features-mirrored") for end in ("a", "b")]
+    files = {cache._portable(name) for name in names}
+    assert len(files) == 4
+    assert max(len(file.encode()) for file in files) <= 200
+    assert cache._portable("features-cars.npy") == "features-cars.npy"
+
+
 def test_the_users_cache_folder_is_that_of_the_platform(monkeypatch):
     monkeypatch.delenv("DMLRC_CACHE")
     assert paths.cache().parts[-1] == "dmlrc"
