@@ -124,9 +124,9 @@ def test_every_rule_is_dated_and_tried():
     [
         ({"margin": RATE, "n_pairs": RATE}, ""),
         ({"margin": 3.3 * RATE, "n_pairs": RATE / 3.3}, ""),  # half a decade
-        ({"margin": 10 * RATE, "n_pairs": RATE}, "Margin"),
-        ({"margin": RATE, "n_pairs": RATE / 10}, "n_pairs"),
-        ({"margin": RATE}, "n_pairs"),  # in no grid
+        ({"margin": 10 * RATE, "n_pairs": RATE}, "Margin Loss"),  # as its paper prints it
+        ({"margin": RATE, "n_pairs": RATE / 10}, "NPairs"),
+        ({"margin": RATE}, "NPairs"),  # in no grid
     ],
 )
 def test_a_loss_off_its_rate_is_no_witness(base, best, withdrawn):
@@ -896,9 +896,13 @@ OF_THE_PAPERS = {
     "fehervari-clustering-nmi": lambda: of_fehervari(
         above_others("structured_clustering", ["proxy_softmax"]), metric="nmi"
     ),
-    "fehervari-margin-like-npairs": lambda: of_fehervari(
-        lambda values: values.get("margin", np.nan) - values.get("n_pairs", np.nan)
-    ),
+    "fehervari-margin-like-npairs": lambda: {
+        where: value
+        for where, value in of_fehervari(
+            lambda values: values.get("margin", np.nan) - values.get("n_pairs", np.nan)
+        ).items()
+        if not where.startswith("SOP")  # the exception that the sentence names
+    },
     "zhai-bits-match-floats": lambda: {"CUB200": -0.02, "Cars196": -0.006, "In-Shop": -0.006, "SOP": -0.013},
     "oi-default-order-recall": lambda: of_oi(R1),
     "oi-default-order-map": lambda: of_oi("map_at_r"),
