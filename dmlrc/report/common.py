@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -101,18 +100,13 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
     return of_groups(pd.DataFrame(slopes, columns=["row", "slope"]).groupby("row")["slope"])
 
 
-class Ranks(NamedTuple):
-    """Ranks that a row of ours may have, counted from the best, by the noise of seeds; NaN where it has no result."""
+def ranks_of(rows: pd.DataFrame, name: str) -> tuple[float, float, int]:
+    """The lowest and highest rank that a name may have by the noise of seeds, and the number of rows with a result.
 
-    low: float
-    high: float
-    of: int
-
-
-def ranks_of(rows: pd.DataFrame, name: str) -> Ranks:
-    """The ranks of a name among these rows: mean, ci95 and n, as `over_seeds`."""
+    rows: mean, ci95 and n, as `over_seeds`. Ranks count from the best; NaN where the name has no result.
+    """
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
-    return Ranks(*placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum())
+    return *placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum()
 
 
 def metric_label(metric: str) -> str:

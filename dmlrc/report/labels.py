@@ -252,24 +252,6 @@ def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd
     return texts + np.where(values < untrained, f" {BELOW}", "")
 
 
-def below(value: float, untrained: float) -> str:
-    """The sign behind a single number that is lower than the untrained trunk's, else "".
-
-    >>> below(0.1, 0.2), below(0.3, 0.2), below(0.1, float("nan"))
-    (' ↓', '', '')
-    """
-    return f" {BELOW}" if value < untrained else ""
-
-
-def limited(cut_off: float) -> str:
-    """The sign behind a single number for which too large a share of the runs was cut off, else "".
-
-    >>> limited(0.5), limited(0.04)
-    (' »', '')
-    """
-    return f" {CUT_OFF}" if cut_off > MOST_CUT_OFF else ""
-
-
 def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
     """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
 
@@ -362,27 +344,13 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`)."""
-    return captions([records])
-
-
-def captions(several: Iterable[StudyRecords]) -> str:
-    """`caption` of several studies: a number that is the same is said once.
+    """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`).
 
     A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
     than that of the records which it takes over, how these were cut.
     """
-    named: dict[str, dict[str, None]] = {}
-    cuts: dict[str, None] = {}
-    for records in several:
-        yours = ", your run" if editions.is_yours(records.name) else ""
-        named.setdefault(count_of_runs(records), {})[f"`{records.name}`{yours}"] = None
-        cuts[_cut(records)] = None
-    if len(named) == 1 and len(*named.values()) > 1:
-        counts = f"Each study: {next(iter(named))}."
-    else:
-        counts = " ".join(f"{listed(names)}: {count}." for count, names in named.items())
-    return counts + "".join(cuts)
+    yours = ", your run" if editions.is_yours(records.name) else ""
+    return f"`{records.name}`{yours}: {count_of_runs(records)}.{_cut(records)}"
 
 
 def _cut(records: StudyRecords) -> str:
@@ -476,15 +444,6 @@ def rank_range(low: float, high: float, between: str = " to ") -> str:
     if np.isnan(low) or np.isnan(high):
         return "–"
     return f"{low:.0f}" if low == high else f"{low:.0f}{between}{high:.0f}"
-
-
-def brackets(low: float, high: float) -> str:
-    """The same behind a number in a table, where room is short; "" where nothing is known.
-
-    >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
-    (' (1–3)', ' (2)', '')
-    """
-    return "" if np.isnan(low) or np.isnan(high) else f" ({rank_range(low, high, between='–')})"
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -23,7 +23,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
@@ -297,20 +296,9 @@ def _brief(text: str) -> str:
 
 
 def record(**scalars: float | int | str) -> None:
-    """Record the named scalars of a chapter in its last cell; `recorded_scalars` reads them."""
+    """Record the named scalars of a chapter in its last cell."""
     lines = "\n".join(f"{name} = {value}" for name, value in scalars.items())
     display({SCALARS: scalars, "text/plain": lines}, raw=True)
-
-
-def recorded_scalars(notebook: str | Path) -> dict:
-    """The scalars that an executed notebook recorded."""
-    outputs = [
-        output
-        for cell in nbformat.read(notebook, as_version=4).cells
-        for output in cell.get("outputs", [])
-        if SCALARS in output.get("data", {})
-    ]
-    return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
 
 
 def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
@@ -329,14 +317,10 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     return styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
 
 
-def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells, and the names of rows and columns, as HTML that shows them as they are."""
-    return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
-
-
 def _linked(cells: pd.DataFrame, links: Mapping[str, str] | None) -> pd.DataFrame:
-    """`_escaped`, the names of rows as links."""
-    escaped, links = _escaped(cells), FOOT_LINKS | dict(links or {})
+    """The cells and all names as HTML that shows them as they are, the names of rows as links."""
+    escaped = cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
+    links = FOOT_LINKS | dict(links or {})
     if not links.keys() & set(cells.index):
         return escaped
     pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
@@ -451,14 +435,11 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str
 
 def _latex(styler: Styler, name: str, caption: str) -> str:
     escaped = styler.format(escape="latex").format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", caption))
+    caption = "".join(_TEX.get(letter, letter) for letter in words)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         latex = escaped.to_latex(
-            hrules=True, convert_css=True, label=name, caption=_tex_text(caption), multicol_align="c", position="t"
+            hrules=True, convert_css=True, label=name, caption=caption, multicol_align="c", position="t"
         )
     return latex.replace("±", r"$\pm$")
-
-
-def _tex_text(markdown: str) -> str:
-    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", markdown))
-    return "".join(_TEX.get(letter, letter) for letter in words)

@@ -27,7 +27,7 @@ from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, svg, titles
-from dmlrc.report.tables import CLASSICS, METHODS, NEWER, Methods
+from dmlrc.report.tables import CLASSICS, METHODS, Methods
 
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -114,13 +114,6 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
-
-
-def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
-    """Draw the least-squares lines of `tables.measured_by_year`, in percent: red without the two losses of 2006."""
-    for part, colour, width in ((frame, "black", 1.2), (frame[frame["year"] >= NEWER], RED, 2.6)):
-        if part["year"].nunique() > 1:
-            trend(axis, part["year"], 100 * part["value"], colour, width)  # the red one is short
 
 
 def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, width: float = 1.2) -> None:

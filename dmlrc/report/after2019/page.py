@@ -249,11 +249,6 @@ def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFra
     return musgrave.with_own(both, records, labels.KNOWN)
 
 
-def spread_of_one_function(records: StudyRecords) -> float:
-    """The range of mean MAP@R over the losses that are one and the same function (`ONE_FUNCTION`), a fraction."""
-    return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
-
-
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
     """Leads over the best of the fourteen in concatenated MAP@R, indexed by method: lead and half, fractions.
 
@@ -282,7 +277,10 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """The numbers behind the text of the chapter, in points; a study goes by its data set."""
+    """The numbers behind the text of the chapter, in points; a study goes by its data set.
+
+    one_function: the range of the losses that are one and the same function, `ONE_FUNCTION`.
+    """
     named = paper_numbers()
     for records in with_later_losses(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
@@ -292,7 +290,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         later = precision.index.isin(METHODS)
         named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        named[f"{name}.one_function"] = 100 * spread_of_one_function(records)
+        named[f"{name}.one_function"] = 100 * float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
         frame = tables.deciding(tables.accuracy(records))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
         named[f"{name}.tied"] = ", ".join(sorted(tied))

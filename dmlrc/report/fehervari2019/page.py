@@ -239,14 +239,15 @@ def _of_study(main: str) -> dict[str, float | str]:
     tied = statistics.by_luck_of_seeds(trained)["among_best"]
     floats = common.sweep(dims).set_index("method")
     floats = floats[floats["number"] == common.protocol_of(table, "triplet_semihard")["embedding_dim"]]
-    ranks, sizes, images = (common.ranks_of(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches))
+    low, high, methods = common.ranks_of(floats, "proxy_softmax")
+    sizes, images = common.doublings(dims), common.doublings(batches)
     [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
         "lift": 100 * tables.lift(values["mean"].drop(FLOATS)),
         "above": ", ".join(sorted(trained.index[trained["mean"] >= values["mean"][PRETRAINED]])),
-        **{"floats_low": ranks.low, "floats_high": ranks.high, "methods": ranks.of},
+        **{"floats_low": low, "floats_high": high, "methods": methods},
         **{"dims_gain": int((sizes["mean"] > sizes["ci95"]).sum()), "sizes_above": above, "sizes": of},
         **{"untrained_low": 100 * float(curve.iloc[0]), "untrained_high": 100 * float(curve.iloc[-1])},
         "batches_gain": int((images["mean"] > images["ci95"]).sum()),

@@ -149,11 +149,6 @@ def findings_overview(n: Numbers) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("what goes wrong")
 
 
-def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The rows of `training.own_maximum` of the study that validated its reruns most often; empty without one."""
-    return training.longest_curves(training.own_maximum(edition))
-
-
 @cache
 def crop_shares() -> pd.DataFrame:
     return training.crops(training.crop_sides())
@@ -203,7 +198,8 @@ def _computed() -> dict[str, float]:
 
 
 def _of_runs(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    part, twins = longest_own_maximum(edition), literature.twin_rows(edition).drop(index=list(published.DATASETS))
+    part = training.longest_own_maximum(edition)
+    twins = literature.twin_rows(edition).drop(index=list(published.DATASETS))
     named = {}
     if len(twins):
         named |= {"ours.twins": 100 * twins["gap"].max(), "ours.twins.within": (twins["gap"] < twins["noise"]).all()}

@@ -267,7 +267,8 @@ def _of_study(main: str) -> dict[str, float]:
     suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
     several = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
     table, equal, batches, dims, norms, parts = several
-    scores, ranks, trunk = common.seed_scores(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
+    scores, trunk = common.seed_scores(equal, R1, "separated"), starts.of_trunk(equal)
+    low, high, losses = equal_ranks(equal)
     lead = common.difference(scores, f"{SOFTMAX}@5x15", "contrastive@5x15")
     own = common.difference(scores, f"{SOFTMAX}@5x15", f"{SOFTMAX}@25x3")
     norm = common.difference(common.seed_scores(norms, R1, "separated"), *LAYER_NORM)
@@ -280,7 +281,7 @@ def _of_study(main: str) -> dict[str, float]:
     return {
         "lift": 100 * tables.lift(pd.concat([alike, pd.Series({PRETRAINED: trunk})])),
         **{"layouts_lift": 100 * (layouts.mean() - trunk), "sized_lift": 100 * sized},
-        **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
+        **{"rank_low": low, "rank_high": high, "losses": losses},
         "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
         **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
@@ -292,7 +293,7 @@ def _of_study(main: str) -> dict[str, float]:
     }
 
 
-def equal_ranks(records: StudyRecords) -> common.Ranks:
-    """The ranks that normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
+def equal_ranks(records: StudyRecords) -> tuple[float, float, int]:
+    """`common.ranks_of` normalised softmax by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
     return common.ranks_of(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
