@@ -46,16 +46,10 @@ class Design:
         """The standard error of a difference."""
         return math.sqrt(2 * (self.search**2 + self.seed**2 / self.reruns) / self.searches)
 
-    def reach(self, test: str = PAIR) -> np.ndarray:
-        """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
-
-        It varies, as the estimates of the two methods' variances do.
-        """
-        return _reach(self.methods, self.searches, self.pooled, test)
-
     def power(self, difference: float, test: str = PAIR) -> float:
         """The share of studies in which a true difference is told, with its sign."""
-        return float(stats.norm.sf(self.reach(test) - difference / self.error).mean())
+        reach = _reach(self.methods, self.searches, self.pooled, test)
+        return float(stats.norm.sf(reach - difference / self.error).mean())
 
     def least(self, test: str = PAIR) -> float:
         """The smallest true difference that is told with POWER; NaN where nothing is repeated, or compared.
@@ -85,6 +79,10 @@ def of_runs(values: np.ndarray, known: Noise) -> Design:
 
 @functools.cache
 def _reach(methods: int, searches: int, pooled: bool, test: str) -> np.ndarray:
+    """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
+
+    It varies, as the estimates of the two methods' variances do.
+    """
     own, most = searches - 1, methods * (searches - 1)
     around = np.random.default_rng(SEED).chisquare(own, (DRAWS, methods))
     used = np.zeros(2, int) if pooled else np.full(2, own)

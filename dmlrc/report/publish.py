@@ -13,13 +13,11 @@ import os
 import re
 import warnings
 import zipfile
-from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -46,8 +44,6 @@ _exported: list[Path] = []
 """The downloads of this page so far; `how_to_rerun`, at its foot, puts them into one archive."""
 _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
 """The link to the foot of the page, where `how_to_rerun` says what the numbers were made of."""
-WORDS = 45
-"""Of the text that stands for a figure."""
 _ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
 """A role of MyST, of which its text stays."""
 _MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
@@ -244,15 +240,14 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
     """Show a figure under its id, and write it as SVG.
 
-    message: what it shows, with the extremes, for who cannot see it: its first sentences, see `_brief`. drawings:
-    several stand side by side where the page has room, else one below another; from the second on their files are
-    `<name>-<number>.svg`. folded: of `table`.
+    message: what it shows, with the extremes, for who cannot see it. drawings: several stand side by side where the
+    page has room, else one below another; from the second on their files are `<name>-<number>.svg`. folded: of `table`.
     """
     name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: drawing for number, drawing in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(drawing, file)) for file, drawing in files.items())
-    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
+    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_plain(message))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
     _show("figure", name, html, caption, links, folded)
@@ -282,17 +277,6 @@ def _plain(markdown: str) -> str:
     without = re.sub(r"(?<!\\)\[([^\]]*)\](?!\()", r"(\1)", without)  # an interval is no link
     words = re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)
     return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
-
-
-def _brief(text: str) -> str:
-    """The first sentences, as many as have so few words together; always the first.
-
-    >>> _brief("A leads by 2 points. " + "B is " + "very " * 50 + "low.")
-    'A leads by 2 points.'
-    """
-    sentences = re.split(r"(?<=[.?!])(?<![ (][A-Z]\.)\s+(?=[A-Z])", text)  # "N. Softmax" is no end
-    words = list(accumulate(len(sentence.split()) for sentence in sentences))
-    return " ".join(sentences[: max(1, bisect(words, WORDS))])
 
 
 def record(**scalars: float | int | str) -> None:

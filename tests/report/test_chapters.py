@@ -112,7 +112,7 @@ def test_every_figure_says_in_words_what_it_shows(book):
         for figure in figures:
             message, caption = unescape(figure.split('"', 1)[0]), figure.split("dml-caption", 1)[1].split("</div>")[0]
             caption = " ".join(unescape(re.sub("<[^>]+>", "", caption)).split())
-            assert 8 <= len(message.split()) <= 60, f"{path.name}: {message}"
+            assert 8 <= len(message.split()) <= 45, f"{path.name}: {message}"
             assert message.split(".")[0] not in caption, f"{path.name}: {message}"
             assert not re.search(r"[`{}]|cite", message.replace(ROW, "")), f"{path.name}: {message}"
             found += 1

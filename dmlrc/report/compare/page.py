@@ -68,10 +68,9 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
         if method.name in compared.methods and len(compared.methods) > 1:
             _against_all(compared, method, known, caption)
     title = titles.title(recorded.meta.get("parent") or recorded.name)
-    caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
-    publish.figure(
-        "fork-accuracy", figures.result_figures({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
-    )
+    heading = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
+    message = "A row a method, the best on top: its mean with the interval, and yours as stars."
+    publish.figure("fork-accuracy", figures.result_figures({title: accuracy}, methods=known), heading, message)
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = drawn.cost_figure(title, cost, known)

@@ -16,7 +16,7 @@ from dmlrc.report import claims, common, editions, labels, published, starts, st
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 
-ORDER = tuple(published.FEHERVARI_METHODS.values())
+ORDER = tuple(published.fehervari_settings()["method"])
 """The methods in the order of the paper's tables."""
 LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: labels.UNTRAINED}
 DATASETS = {"t2": "CUB200", "t3": "Cars196", "t4": "SOP"}
