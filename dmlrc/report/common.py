@@ -1,6 +1,6 @@
 """Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
 
-`ByStudy` is a chapter's view of one experiment: main study -> its records, or None where nothing of it was run.
+`ByStudy` is a chapter's view of one experiment: main study -> its records, of those around which it was run.
 """
 
 import math
@@ -19,16 +19,11 @@ from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
 
-ByStudy = Mapping[str, StudyRecords | None]
+ByStudy = Mapping[str, StudyRecords]
 
 R1 = "precision_at_1"
 PAPER = "the paper"
 NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
-
-
-def present(by_study: ByStudy) -> dict[str, StudyRecords]:
-    """The main studies around which the experiment was run, with its records."""
-    return {name: records for name, records in by_study.items() if records is not None}
 
 
 # Numbers over the seeds
@@ -67,11 +62,11 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     return points[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
 
 
-def absence(records: StudyRecords | None, method: str) -> str:
+def absence(records: StudyRecords, method: str) -> str:
     """The reason why a method has no scores: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
-    if records is not None and (records.scores["method"] == method).any():
+    if (records.scores["method"] == method).any():
         return ""
-    return "not run" if records is None else tables.fallen(records).get(method, "not run")
+    return tables.fallen(records).get(method, "not run")
 
 
 def protocol_of(records: StudyRecords, method: str) -> dict:
@@ -124,7 +119,7 @@ def metric_label(metric: str) -> str:
 
 def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """Rows of every study, distinguished by `source`, in a column of its name, and of their `head` if they have one."""
-    frames = [rows(records).assign(source=name) for name, records in present(by_study).items()]
+    frames = [rows(records).assign(source=name) for name, records in by_study.items()]
     frame = pd.concat(frames or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
     heads = list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
     return frame.assign(column=heads)
@@ -194,14 +189,14 @@ def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequ
 
 
 def show_figures(
-    name: str, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], *texts: str, folded: str = ""
+    name: str, by_study: ByStudy, draw: Callable[[ByStudy], list[Figure]], *texts: str, folded: str = ""
 ) -> None:
     """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
 
     texts: the caption and the message of `publish.figure`.
     """
-    if ran := present(by_study):
-        publish.figure(name, draw(ran), *texts, folded)
+    if by_study:
+        publish.figure(name, draw(by_study), *texts, folded)
     else:
         publish.table(name, NOT_RUN, texts[0])
 

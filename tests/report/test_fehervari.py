@@ -52,7 +52,7 @@ def rising(method, setting, metric, rerun):
 
 
 def test_the_papers_tables_are_as_printed():
-    cells, marks = results_table(page.compare_with_paper("CUB200", {MAIN: None}), 1)
+    cells, marks = results_table(page.compare_with_paper("CUB200", {}), 1)
     inception, resnet = "the paper, BN-Inception", "the paper, ResNet50"
     assert cells.loc["Triplet Semihard", inception].tolist() == ["50.9", "61.1"]
     assert cells.loc["Triplet Semihard", (resnet, "R@1")] == "48.2†"
@@ -111,13 +111,13 @@ def test_one_seed_a_missing_and_a_diverged_method():
 
 
 def test_settings_hold_the_papers_and_ours():
-    cells = page.original_settings({MAIN: made(NAME, score), "other": None})
+    cells = page.original_settings({MAIN: made(NAME, score)})
     assert cells.loc["DREML", "embedding"] == "12 x 48"
     assert cells.loc["DREML", "ours"] == "12 x 12"
     assert cells.loc["ProxySoftmax", "ours"] == "2048"
     fewer = made(NAME, score, missing=("angular",))
     assert page.original_settings({MAIN: fewer, "second": made(NAME, score)}).loc["Angular Loss", MAIN] == "not run"
-    both = page.original_settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
+    both = page.original_settings({MAIN: made(NAME, score), "second": made(NAME, score)})
     assert list(both.columns[-2:]) == ["normalised", "ours"]  # equal columns stand once
     assert both.loc["DREML", "ours"] == "12 x 12"
 
@@ -217,7 +217,7 @@ def test_ledger_names_what_differs_and_only_that():
     ours = made(NAME, score)
     ours.meta["settings"] = {"proxy_nca": {"proxy_std": 0.00125}, "margin": {LOSS_WEIGHTS_LR: 1e-4}}
     ours.meta["changes"] = {"margin": {"loss_weight_decay": 0.0}}
-    table = deviations.ledger("fehervari2019", {MAIN: ours, "first-runs/grocery-frozen": other, "absent": None})
+    table = deviations.ledger("fehervari2019", {MAIN: ours, "first-runs/grocery-frozen": other})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

@@ -64,7 +64,7 @@ def table2(by_study, metric="precision_at_1"):
 
 def ours(records, rows):
     """The cells of a table of ours alone."""
-    return results_table(common.ours({MAIN: records, "other": None}, rows))[0]
+    return results_table(common.ours({MAIN: records}, rows))[0]
 
 
 # The paper's numbers
@@ -137,7 +137,7 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, _ = table2({MAIN: records, "first-runs/grocery-frozen": None})
+    cells, _ = table2({MAIN: records})
     column = cells[MAIN]
     assert column["Margin (D, β = 1.2)"] == "56.00 (1–2) ↓"  # one seed: no standard deviation
     assert (column["Hist."], column["Angular"]) == ("diverged", "–")
@@ -145,7 +145,7 @@ def test_table_2_says_what_is_missing():
 
 
 def test_agreement_is_spearmans_with_each_column():
-    frame = page.agreement({MAIN: table(), "other": None}).set_index(["study", "metric", "dataset"])
+    frame = page.agreement({MAIN: table()}).set_index(["study", "metric", "dataset"])
     names = list(page.METHODS)
     theirs = published.roth_results()
     theirs = theirs[(theirs["dataset"] == "CUB200") & (theirs["metric"] == "nmi")].set_index("method")["mean"]
@@ -164,14 +164,14 @@ def test_trunks_beside_the_papers():
     rows += [("squeezenet1_0@imagenet", 0, "separated", "precision_at_1", 0.4)]
     rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
     rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
-    found = {"first-runs/grocery-frozen": made_records("first-runs/grocery-frozen/trunks", rows), "other": None}
+    found = {"first-runs/grocery-frozen": made_records("first-runs/grocery-frozen/trunks", rows)}
     cells = results_table(page.compare_trunks(found))[0]
     assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
     assert cells.loc["SqueezeNet 1.0, random linear layer", "first-runs/grocery-frozen"] == "25.00 ± 7.07"
     assert cells.loc["conv4, random weights, its features", "first-runs/grocery-frozen"] == "10.00"
     assert cells.loc["ResNet50, random linear layer", "first-runs/grocery-frozen"] == "–"
     assert "other" not in cells
-    assert len(results_table(page.compare_trunks({"other": None}))[0]) == 3
+    assert len(results_table(page.compare_trunks({}))[0]) == 3
 
 
 # Figure 1
@@ -196,7 +196,7 @@ def test_regularisation_with_one_seed_or_one_side():
     half = page.regularisation(page.moments(few, ["precision_at_1"]))
     assert np.isnan(half["gain"]["contrastive"])
     assert half["gain"]["snr"] == pytest.approx(0.10)
-    cells = results_table(page.compare_gains({MAIN: None}))[0]
+    cells = results_table(page.compare_gains({}))[0]
     assert MAIN not in cells
     assert cells.loc["Triplet (D)", "SOP (the paper)"] == "-0.06 ± 0.21"
 
@@ -244,7 +244,7 @@ def test_normalising_is_per_metric():
 
 
 def test_influence_is_drawn_and_missing_sweeps_say_so():
-    sweeps = {factor: {MAIN: None, "other": None} for factor in page.FACTORS}
+    sweeps = {factor: {} for factor in page.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
     [figure] = figures.draw_influence(sweeps)  # of the study around which anything was run
     text = drawn(figure)
@@ -253,7 +253,7 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     cells = results_table(page.compare_effects(page.factor_effects(sweeps)))[0]
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert "weight decay" not in cells.index
-    assert figures.draw_influence({factor: {MAIN: None} for factor in page.FACTORS}) == []
+    assert figures.draw_influence({factor: {} for factor in page.FACTORS}) == []
 
 
 def test_what_moves_a_score_more_than_the_losses_do():

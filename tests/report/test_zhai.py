@@ -78,7 +78,7 @@ def test_reader_leaves_out_what_is_uncertain():
 
 
 def test_the_papers_loss_tables_are_as_printed():
-    cells, marks = losses("Table 1", {MAIN: None})
+    cells, marks = losses("Table 1", {})
     assert cells.loc["Lifted Struct", "SOP"].tolist() == ["512", "62.1"]
     assert cells.loc["Lifted Struct", ("Cars196", "dim")] == "128"
     assert cells.loc["NormSoftmax", "CUB200"].tolist() == ["512", "55.3"]
@@ -91,7 +91,7 @@ def test_the_papers_loss_tables_are_as_printed():
 
 def test_our_losses_stand_beside_table_1_and_nowhere_else():
     lost = made(f"{NAME}/losses", score, diverged=[("angular", rerun) for rerun in range(3)])
-    found = {MAIN: lost, "other": None}
+    found = {MAIN: lost}
     cells, marks = losses("Table 1", found)
     assert cells.loc["NormSoftmax", (MAIN, "R@1")] == "50.0 ± 0.0 (1)"
     assert cells.loc["Angular Loss", (MAIN, "R@1")] == "diverged"
@@ -141,7 +141,7 @@ def test_trunk_decides_beside_which_table_ours_stand():
 
 def test_samples_per_class():
     records = made(f"{NAME}/samples", layouts, diverged=(("norm_softmax@3x25", 0),))
-    cells, marks = samples({MAIN: records, "other": None})
+    cells, marks = samples({MAIN: records})
     assert cells.index.tolist() == [
         "no balancing",
         "75 x 1",
@@ -177,8 +177,8 @@ def test_floats_and_bits_beside_tables_5_and_6():
     assert marks.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "best"
     assert marks.loc["NormSoftmax, 2048 d", ("CUB200", "R@1")] == "best"
     assert not any(row.startswith("NormSoftmax, 16 ") for row in cells.index)
-    found = page.embeddings_beside("Table 5", {MAIN: None}, {MAIN: None})
-    nothing = results_table(page.compare_embeddings(found, {MAIN: None}), 1)[0]
+    found = page.embeddings_beside("Table 5", {}, {})
+    nothing = results_table(page.compare_embeddings(found, {}), 1)[0]
     assert MAIN not in nothing
     assert nothing.loc["HTL, 512 d", ("In-Shop", "R@1")] == "–"
     assert nothing.index.tolist().index("DREML, 9216 d") < nothing.index.tolist().index("LMCL, 512 d")
@@ -241,7 +241,7 @@ def test_shares_of_the_classes():
         return (0.5 if method.endswith("share1") else 0.49) + 1e-5 * rerun
 
     records = made(f"{NAME}/shares", score)
-    cells = results_table(page.compare_shares({MAIN: records, "other": None}), 1)[0]
+    cells = results_table(page.compare_shares({MAIN: records}), 1)[0]
     assert cells.index.tolist() == ["100 %", "50 %", "25 %", "10 %", "1 %", "0.1 %", "Untrained trunk"]
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"

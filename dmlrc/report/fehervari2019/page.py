@@ -74,7 +74,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
     table = published.fehervari_settings().set_index("method")
     own = {
         name: [common.absence(records, method) or _size(common.protocol_of(records, method)) for method in table.index]
-        for name, records in common.present(by_study).items()
+        for name, records in by_study.items()
     }
     if len(set(map(tuple, own.values()))) == 1:
         own = {"ours": next(iter(own.values()))}
@@ -140,7 +140,7 @@ def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
         for trunk, frame in by_trunk(dataset).items():
             rows = frame[~frame["doubtful"] & (frame["metric"] == R1)]
             tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = rows.set_index("method")["value"]
-    ours = {name: of_metric(headline(records), R1)["mean"] for name, records in common.present(by_study).items()}
+    ours = {name: of_metric(headline(records), R1)["mean"] for name, records in by_study.items()}
     return tables | {name: values.drop([FLOATS, PRETRAINED], errors="ignore") for name, values in ours.items()}
 
 
@@ -195,7 +195,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text: `common.numbers`, those of the paper's own tables and of the orders."""
     judged = claims.judge_all(edition, "fehervari")
-    by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
+    by_study = editions.records_around(edition, "fehervari2019")
     named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
     named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
     return named | _of_paper() | _of_orders(edition, orders(by_study))

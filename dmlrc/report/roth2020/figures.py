@@ -47,8 +47,8 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
 
 def draw_influence(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """roth-f2: share of the best value against the value; a figure a study, a panel a factor, a line a loss."""
-    names = [name for name in next(iter(sweeps.values())) if any(by_study[name] for by_study in sweeps.values())]
-    return [_draw_influence(name, {factor: by_study[name] for factor, by_study in sweeps.items()}) for name in names]
+    names = dict.fromkeys(name for by_study in sweeps.values() for name in by_study)
+    return [_draw_influence(name, {factor: own.get(name) for factor, own in sweeps.items()}) for name in names]
 
 
 def _draw_influence(title: str, sweeps: Mapping[str, StudyRecords | None]) -> Figure:
@@ -108,7 +108,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """Draw the lead of each factor's best value over the worst, a dot per loss; diamonds: best loss over worst."""
     drawings, factors = [], list(FACTORS)
     for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
-        own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
+        own = {factor: by_study[name] for factor, by_study in sweeps.items() if name in by_study}
         figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
         axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])

@@ -110,7 +110,7 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
     rows = [
         {"study": name, "metric": metric, "dataset": dataset}
         | statistics.rank_test(means[name, metric], means[f"the paper, {dataset}", metric])
-        for name in common.present(by_study)
+        for name in by_study
         for metric in TABLE
         for dataset in published.DATASETS
     ]
@@ -159,7 +159,7 @@ def regularisation(rows: pd.DataFrame) -> pd.DataFrame:
 
 def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
     """`regularisation` of R@1, a panel of roth-f1 each: ours, then the paper's three data sets."""
-    tables = {name: moments(records) for name, records in common.present(by_study).items()}
+    tables = {name: moments(records) for name, records in by_study.items()}
     tables |= {f"{name} (the paper)": printed_table2(name) for name in published.DATASETS}
     return {name: regularisation(table[table["metric"] == R1]) for name, table in tables.items()}
 
@@ -217,7 +217,7 @@ def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """
     rows = []
     for factor, by_study in sweeps.items():
-        for name, records in common.present(by_study).items():
+        for name, records in by_study.items():
             shares = influence(records).dropna(axis=1, thresh=2)
             worth = zip(shares, shares.max() - shares.min(), shares.idxmax(), strict=True)
             rows += [(name, factor, *row) for row in worth]
@@ -277,8 +277,8 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
 
 def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
     """All experiments of each main study that has some."""
-    names = experiments[0]
-    return {name: runs for name in names if (runs := [by_study[name] for by_study in experiments if by_study[name]])}
+    names = dict.fromkeys(name for by_study in experiments for name in by_study)
+    return {name: [by_study[name] for by_study in experiments if name in by_study] for name in names}
 
 
 # Figures 5 and 7: the shape of the embedding space
@@ -342,7 +342,7 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
 
 def structure_data(by_study: ByStudy) -> pd.DataFrame | None:
     """The numbers behind roth-f5, a row a study and method, for its CSV."""
-    frames = {name: structure(records) for name, records in common.present(by_study).items()}
+    frames = {name: structure(records) for name, records in by_study.items()}
     return pd.concat(frames, names=["study", "method"]) if frames else None
 
 
@@ -355,7 +355,7 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
         "rho": "at most -0.63 on each data set",
     }
     cells = {}
-    for name, records in common.present(by_study).items():
+    for name, records in by_study.items():
         shape = structure(records)
         whole, ranked = ({key: correlate(shape, key, ranks) for key in says} for ranks in (False, True))
         texts = {key: f"{interval(estimate)}, n = {estimate.n}" for key, estimate in whole.items()}

@@ -93,11 +93,13 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
     own: zhai2019/losses; equal: zhai2019/losses-equal, whose other layouts are those of Table 4 and of one loss.
     """
     blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
-    for name in common.present(own):
-        for source, level in ((own, ""), (equal, EQUAL)):
-            frame = common.ours({name: source[name]}, _by_loss)
+    for name in own:
+        for records, level in ((own[name], ""), (equal.get(name), EQUAL)):
+            if records is None:
+                continue
+            frame = _by_loss(records).assign(source=name)
             frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
-            if len(part := frame[frame["value"] == level] if len(frame) else frame):
+            if len(part := frame[frame["value"] == level]):
                 layout = " x ".join(reversed(level.split("x")))  # classes x images, as in the rest of the book
                 blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.with_ranks(pd.concat(blocks))
@@ -151,7 +153,7 @@ def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
 
 def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     """The numbers of one of Tables 5 and 6, and of `embeddings`."""
-    swept = {records.name: dims[study] for study, records in common.present(main).items()}
+    swept = {records.name: dims.get(study) for study, records in main.items()}
     return common.with_ours(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
 
 
