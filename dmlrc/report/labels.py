@@ -17,7 +17,6 @@ from dmlrc.report import editions, titles
 from dmlrc.report.tables import MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
-KNOWN: Methods = after2019.KNOWN
 METRIC_LABELS = {
     "precision_at_1": "P@1",
     **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},
@@ -28,8 +27,6 @@ METRIC_LABELS = {
     "nmi": "NMI",
     "f1": "F1",
 }
-DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
-paper = titles.paper
 UNTRAINED = "Untrained trunk"
 """The row of the trunk before any training of ours, which the Reality Check calls *Pretrained*."""
 PARAMETER_LABELS = {
@@ -89,7 +86,7 @@ SETTING_LABELS = {
 }
 """The settings of a protocol as printed, where their own names are no words."""
 _AS_PRINTED = {
-    "trunk": TRUNK_LABELS,
+    "trunk": titles.TRUNKS,
     "weights": {
         "imagenet": "ImageNet",
         "package": "ImageNet, in the package",
@@ -130,7 +127,7 @@ def prose(name: str) -> str:
     return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
 
 
-def method_label(method: str, methods: Methods = KNOWN) -> str:
+def method_label(method: str, methods: Methods = after2019.KNOWN) -> str:
     """A method's name as printed; one that is not among `methods` keeps its name."""
     return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
 
@@ -323,7 +320,7 @@ def dataset_label(name: str) -> str:
     >>> dataset_label("cars196"), dataset_label("folder:/home/me/photos")
     ('Cars196', 'folder photos')
     """
-    return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
+    return f"folder {folder_name(name)}" if name.startswith("folder:") else titles.DATASETS.get(name, name)
 
 
 def trunk(protocol: Mapping) -> str:
@@ -334,7 +331,7 @@ def trunk(protocol: Mapping) -> str:
     >>> trunk({"trunk": "squeezenet1_0", "frozen_trunk": False, "train_from": "features.10"})
     'SqueezeNet 1.0, trained from features.10 on'
     """
-    name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+    name = titles.TRUNKS.get(protocol["trunk"], protocol["trunk"])
     if protocol["frozen_trunk"]:
         return f"{name}, frozen"
     if first := protocol.get("train_from"):

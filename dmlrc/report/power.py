@@ -121,8 +121,8 @@ def least_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.Series:
     return pd.Series(np.array(gaps, float)[group], rows.index)
 
 
-def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:
-    """The smallest true effect that a two-sided t test at alpha tells from 0 with this power.
+def least_effect(error: float, df: float) -> float:
+    """The smallest true effect that a two-sided t test at 5 % tells from 0 with POWER.
 
     error: the standard error of its estimate, with df degrees of freedom. The t statistic of a true effect d is a
     noncentral one with mean parameter d / error; its other tail is left out, as a finding of the wrong sign.
@@ -132,12 +132,12 @@ def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float
     """
     if not error * df > 0:
         return float("nan")
-    quantile = stats.t.ppf(1 - alpha / 2, df)
-    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - power, 0, 20 * quantile))
+    quantile = stats.t.ppf((1 + LEVEL) / 2, df)
+    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - POWER, 0, 20 * quantile))
 
 
-def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
-    """Limits of the true ratios of two ranges that this power sees: up to the first number, and from the second.
+def least_ratio(over: float, under: float, spread: float) -> tuple[float, float]:
+    """Limits of the true ratios of two ranges that POWER sees: up to the first number, and from the second.
 
     over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
     relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm
@@ -149,7 +149,7 @@ def least_ratio(over: float, under: float, spread: float, power: float = POWER) 
 
     def beyond(ratio: np.ndarray) -> np.ndarray:
         error = np.sqrt(2) * np.hypot(over / (ratio * spread), under / spread)
-        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(power)) * error
+        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(POWER)) * error
 
     below, above = np.linspace(0.01, 0.99, 99), np.linspace(1.01, 20, 1900)
     low, high = below[beyond(below) >= 0], above[beyond(above) >= 0]

@@ -48,7 +48,6 @@ _ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
 """A role of MyST, of which its text stays."""
 _MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
 """What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
-_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
 """A "0 of 3", for which a sentence has another word."""
 _NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 _ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
@@ -328,8 +327,7 @@ def _fenced(html: str) -> str:
 
 def _printed(markdown: str) -> str:
     """Studies by their titles, papers by links; a number and its % stay on one line; signs as `typeset` sets them."""
-    text = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
-    return typeset(citations.as_links(text).replace(" %", "\u00a0%"))
+    return typeset(citations.as_links(titles.in_prose(markdown)).replace(" %", "\u00a0%"))
 
 
 def typeset(text: str) -> str:

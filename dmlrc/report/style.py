@@ -152,12 +152,12 @@ def name_ends(
         axis.annotate(escape_math(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
 
 
-def share_axes(drawings: Sequence[Figure], which: str) -> list[Figure]:
-    """The figures, with one scale of the horizontal ("x") or vertical ("y") axes for all of them."""
+def share_axes(drawings: Sequence[Figure]) -> list[Figure]:
+    """The figures, with one scale of the horizontal axes for all of them."""
     axes = [axis for drawing in drawings for axis in drawing.axes]
-    limits = [getattr(axis, f"get_{which}lim")() for axis in axes]
+    limits = [axis.get_xlim() for axis in axes]
     for axis in axes:
-        getattr(axis, f"set_{which}lim")(min(map(min, limits)), max(map(max, limits)))
+        axis.set_xlim(min(map(min, limits)), max(map(max, limits)))
     return list(drawings)
 
 

@@ -130,7 +130,7 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
     assert best not in tables.CLASSICS
     assert page.methods_shown(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
     cells, marks = page.later_results_cells(page.join_later_losses(main, after))
-    labels = [labels_of.method_label(name, labels_of.KNOWN) for name in page.methods_shown(main)]
+    labels = [labels_of.method_label(name, after2019.KNOWN) for name in page.methods_shown(main)]
     assert cells.index.tolist() == marks.index.tolist() == [*labels, LIFT, GAP]
     concatenated = cells["Concatenated (512-d)", "MAP@R"]
     assert concatenated["Circle"].startswith("50.05 ± ")
@@ -213,7 +213,7 @@ def test_joined_records_keep_both_studies():
 
 
 def measured(both):
-    return tables.measured_by_year(tables.accuracy(both), methods=labels_of.KNOWN)
+    return tables.measured_by_year(tables.accuracy(both), methods=after2019.KNOWN)
 
 
 def test_the_figure_holds_claims_and_measurements():

@@ -281,7 +281,7 @@ def sampled(row, value, metric, seed):
 
 def test_samplers():
     records = sweep("samplers", sampled, seeds=2)
-    found = page.sampler_gap(records, "spc2", "spc4")
+    found = page.sampler_gap(records, "spc2")
     assert (found.value, found.half, found.n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
     cells = ours(records, page.sampler_shares)
     assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
@@ -294,7 +294,7 @@ def test_samplers():
 
 def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
-    assert page.sampler_gap(records, "spc2", "spc4").n == 0
+    assert page.sampler_gap(records, "spc2").n == 0
     assert ours(records, page.sampler_shares).loc["SPC-2", (MAIN, "mean share, %")] == "–"
     drawn(*figures.draw_samplers({MAIN: records}))
 
@@ -478,7 +478,7 @@ def test_toy_differences_are_paired_over_seeds():
         for seed in range(3)
     ]
     frame = pd.DataFrame(rows)
-    found = toy.gain_over_partner(frame, "regularised", "test_p1")
+    found = toy.gain_over_partner(frame, "regularised")
     assert (found.value, found.half, found.n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
     cells = results_table(toy.variant_scores(frame))[0]
     assert cells.loc["R-Contrastive (D), p = 0.001", "difference in test P@1, points"].startswith("+5.0")

@@ -188,7 +188,7 @@ def reruns_by_others() -> pd.DataFrame:
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns_by_others` as cells."""
-    ours = {_bare(method.label): method.label for method in labels.KNOWN.values()}
+    ours = {_bare(method.label): method.label for method in after2019.KNOWN.values()}
     names = table["method"].map(lambda label: ours.get(_bare(label), label))
     cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
@@ -244,9 +244,9 @@ def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
 
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
-    state = tables.status(records, labels.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
-    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, labels.KNOWN)
-    return musgrave.with_own(both, records, labels.KNOWN)
+    state = tables.status(records, after2019.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
+    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, after2019.KNOWN)
+    return musgrave.with_own(both, records, after2019.KNOWN)
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:

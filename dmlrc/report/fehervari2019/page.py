@@ -12,7 +12,7 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 
@@ -78,7 +78,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
     }
     if len(set(map(tuple, own.values()))) == 1:
         own = {"ours": next(iter(own.values()))}
-    cells = {"trunk": table["feature_extractor"].map(labels.TRUNK_LABELS)}
+    cells = {"trunk": table["feature_extractor"].map(titles.TRUNKS)}
     cells["embedding"] = table["embedding_size"].str.replace("x", " x ").fillna("–")
     cells["R@1, CUB200"] = table["reported_r1"].map(labels.one_digit).replace("", "–")
     cells["normalised"] = table["normalize_last_layer"].map({True: "yes", False: "no"})
@@ -88,7 +88,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
 def trunk_and_size(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
     own = common.protocol_of(records, method)
-    return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
+    return f"{titles.TRUNKS.get(own['trunk'], own['trunk'])}, {_size(own)}"
 
 
 def _size(own: Mapping) -> str:
@@ -120,7 +120,7 @@ def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] =
         form = ".1%" if dataset == "CUB200" else ".2%"
         theirs = frame.rename(columns={"value": "mean"}).assign(note=signs, form=form)
         for metric in metrics:
-            heading = f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric)
+            heading = f"the paper, {titles.TRUNKS[trunk]}", common.metric_label(metric)
             blocks.append(common.under(theirs[theirs["metric"] == metric], *heading))
     scores = common.with_ranks(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
@@ -139,7 +139,7 @@ def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
     for dataset in DATASETS.values():
         for trunk, frame in by_trunk(dataset).items():
             rows = frame[~frame["doubtful"] & (frame["metric"] == R1)]
-            tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = rows.set_index("method")["value"]
+            tables[f"{dataset} ({titles.TRUNKS[trunk]})"] = rows.set_index("method")["value"]
     ours = {name: of_metric(headline(records), R1)["mean"] for name, records in by_study.items()}
     return tables | {name: values.drop([FLOATS, PRETRAINED], errors="ignore") for name, values in ours.items()}
 

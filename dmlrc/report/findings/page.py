@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc import records
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions, labels, publish, published
+from dmlrc.report import editions, labels, publish, published, titles
 from dmlrc.report.fehervari2019.page import fehervari_label
 from dmlrc.report.findings import literature, metrics, training
 
@@ -22,7 +22,7 @@ _FILE = tomllib.loads((files(__package__) / "findings.toml").read_text(encoding=
 
 Numbers = Mapping[str, float]
 MODULES = {"literature": literature, "metrics": metrics, "training": training}
-NAMED = {"method": fehervari_label, "trunk": labels.TRUNK_LABELS.get, "metric": labels.METRIC_LABELS.get}
+NAMED = {"method": fehervari_label, "trunk": titles.TRUNKS.get, "metric": labels.METRIC_LABELS.get}
 FORMATS = {
     "random-nmi": {"classes": "{:,}".format},
     "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},

@@ -13,7 +13,7 @@ from dmlrc import losses, papers, studies
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, statistics, tables
+from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
@@ -93,7 +93,7 @@ def sized_links(names: Iterable[str]) -> dict[str, str]:
 
 def row_label(table: Table, method: Method) -> str:
     """A row with its paper."""
-    return f"{table.label(method.name)} ({labels.paper(table.paper)})"
+    return f"{table.label(method.name)} ({titles.paper(table.paper)})"
 
 
 def loss_description(section: str) -> str:
@@ -126,12 +126,12 @@ def system_cells() -> pd.DataFrame:
 
     A row a paper and method; `tables.systems` has the same by the names that the code has.
     """
-    titles = {method.loss: method.label for method in SHOWN.values()}
-    titles |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
+    named = {method.loss: method.label for method in SHOWN.values()}
+    named |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
     table = tables.systems()
-    links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
+    links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], named[loss]) for loss in table["loss"]]
     own = [_settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
-    texts = {"paper": labels.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
+    texts = {"paper": titles.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
     cells = table.astype(object).assign(**{name: table[name].map(text) for name, text in texts.items()})
     cells = cells.assign(loss=pd.Series(links, dtype=object), settings=own)
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
@@ -160,10 +160,10 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
         rows.append(row | {"column": "batch", "text": _batches(method, table.paper, ours)})
         rows.append(row | {"column": "fixed settings", "text": _settings(method)})
     for table in tables_of.values():
-        row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
+        row = {"row": f"{labels.UNTRAINED} ({titles.paper(table.paper)})"}
         for study in recorded[table.experiment]:
             rows.append(row | {"column": study, "mean": means[table.paper, study]["mean"].get(PRETRAINED, np.nan)})
-        row = {"row": f"{LIFT} ({labels.paper(table.paper)})", "form": "+.2%"}
+        row = {"row": f"{LIFT} ({titles.paper(table.paper)})", "form": "+.2%"}
         for study in recorded[table.experiment]:
             scores = means[table.paper, study]["mean"].drop(fehervari.FLOATS, errors="ignore")
             rows.append(row | {"column": study, "mean": tables.lift(scores)})

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, labels, style, svg, titles
+from dmlrc.report import charts, common, style, svg, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.roth2020 import page
 from dmlrc.report.roth2020.page import FACTORS, REGULARISED, SAMPLERS, roth_label, value_label
@@ -87,7 +87,7 @@ def _tick(value: str, factor: str) -> str:
     if factor != "trunks":
         return value_label(value, factor)
     trunk, kind = titles.trunk_level(value)
-    return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
+    return "\n".join([*titles.TRUNKS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 
 
 def _looks(sweeps: Iterable[StudyRecords]) -> dict[str, dict[str, object]]:
@@ -117,7 +117,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
         between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
         charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
         drawings.append(figure)
-    return style.share_axes(drawings, "x")
+    return style.share_axes(drawings)
 
 
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
@@ -150,7 +150,7 @@ def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
         axis.set_yticks(range(len(names)), SAMPLERS.values())
         axis.set(xlabel="share of the best sampler, %", ylabel="")
         drawings.append(figure)
-    return style.share_axes(drawings, "x")
+    return style.share_axes(drawings)
 
 
 @charts.a_study

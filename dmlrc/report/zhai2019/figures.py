@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, labels, style
+from dmlrc.report import charts, common, style, titles
 from dmlrc.report.common import R1
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 from dmlrc.report.zhai2019 import page
@@ -27,7 +27,7 @@ def architecture() -> Figure:
     batch = f"{method.classes_per_batch} classes x {method.images_per_class}"
     steps = (
         (f"batch: {batch} images", f"crops of {protocol.crop_size} px", GREY),
-        (labels.TRUNK_LABELS[protocol.trunk], "pooled features, 2048", BLUE),
+        (titles.TRUNKS[protocol.trunk], "pooled features, 2048", BLUE),
         ("LayerNorm", "no affine parameters", BLUE),
         ("linear layer, no bias", "2048 to d; left out for d = 2048", BLUE),
         ("L2 norm", "the embedding, length 1", BLUE),

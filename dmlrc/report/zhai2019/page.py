@@ -12,12 +12,12 @@ import pandas as pd
 
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 from dmlrc.report.statistics import Estimate, of_groups
 
-TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
+TRUNK_LABELS = titles.TRUNKS | {"googlenet_attention": "GoogLeNet + attention"}
 LOSS_TABLES = {"Table 1": "googlenet", "Table 2": "bn_inception", "Table 3": "resnet50"}
 """Tables 1-3: the same comparison with three trunks."""
 BEST_TABLES = {"Table 5": ("SOP", "In-Shop"), "Table 6": ("Cars196", "CUB200")}
