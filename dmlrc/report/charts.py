@@ -1,7 +1,6 @@
 """Charts that chapters share."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pandas as pd
@@ -10,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dmlrc.records import StudyRecords
 from dmlrc.report import labels, style, svg
 from dmlrc.report.tables import METHODS, NEWER, Methods
 
@@ -21,16 +19,6 @@ def panel(height: float, title: str = "", **settings: object) -> tuple[Figure, A
     axes[0, 0].set_title(title, fontsize=9)
     axes[0, 0].set(**settings)
     return figure, axes[0, 0]
-
-
-def a_study(draw: Callable[..., Figure]) -> Callable[..., list[Figure]]:
-    """Make of a function that draws a study, from its name and records, one that draws a figure for each of several."""
-
-    @wraps(draw)
-    def drawn(by_study: Mapping[str, StudyRecords], *more: object) -> list[Figure]:
-        return [draw(name, records, *more) for name, records in by_study.items()]
-
-    return drawn
 
 
 def mark(axis: Axes, x: object, y: object, tip: str, *form: str, **look: object) -> None:

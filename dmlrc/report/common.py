@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, labels, power, publish, starts, statistics, tables
+from dmlrc.report import claims, labels, power, publish, starts, statistics, style, tables
 from dmlrc.report.claims.figures import claims_figures as draw_forest
 from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
@@ -189,14 +189,20 @@ def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequ
 
 
 def show_figures(
-    name: str, by_study: ByStudy, draw: Callable[[ByStudy], list[Figure]], *texts: str, folded: str = ""
+    name: str,
+    by_study: Mapping[str, object],
+    draw: Callable[..., Figure],
+    *texts: str,
+    folded: str = "",
+    shared: bool = False,
 ) -> None:
-    """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
+    """Publish a figure of each study around which its experiment was run; of none, that nothing was run.
 
-    texts: the caption and the message of `publish.figure`.
+    draw: from a study's name, and what `by_study` has of it. texts: the caption and the message of `publish.figure`.
+    shared: with one scale of the horizontal axes for all.
     """
-    if by_study:
-        publish.figure(name, draw(by_study), *texts, folded)
+    if drawings := [draw(study, records) for study, records in by_study.items()]:
+        publish.figure(name, style.share_axes(drawings) if shared else drawings, *texts, folded)
     else:
         publish.table(name, NOT_RUN, texts[0])
 

@@ -184,7 +184,7 @@ def test_doublings_are_slopes_over_the_seeds():
 
 def test_figure_draws_every_method_at_its_numbers():
     records = made(f"{NAME}/dims", rising)
-    figure, _ = figures.draw_sweep({MAIN: records, "other": records}, "size")
+    figure = figures.draw_sweep(MAIN, records, "size")
     left, right = figure.axes
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
     assert set(lines) == {page.fehervari_label(name) for name in page.ORDER} - {"DREML"}
@@ -195,7 +195,7 @@ def test_figure_draws_every_method_at_its_numbers():
     named = {text.get_text() for axis in (left, right) for text in axis.texts}
     assert named == set(lines)  # at their ends
     start = pd.Series({8.0: 0.1, 16.0: 0.2, 512.0: 0.5})
-    begun, _ = figures.draw_sweep({MAIN: records, "other": records}, "size", {MAIN: start})
+    begun = figures.draw_sweep(MAIN, records, "size", {MAIN: start})
     for axis in begun.axes:  # as far as the axis reaches
         [dashed] = [line for line in axis.lines if line.get_label() == "untrained"]
         assert dashed.get_ydata().tolist() == [20.0, 50.0]

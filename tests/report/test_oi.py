@@ -154,13 +154,13 @@ def test_merged_bins_are_those_of_fewer_bins():
 
 
 def test_histograms_are_drawn_with_equal_areas():
-    [figure] = figures.draw_normalisation({MAIN: run(seeds=1)})
+    figure = figures.draw_normalisation(MAIN, run(seeds=1))
     assert {MAIN, "pairs"} <= set(drawn(figure))
     counts, shares = ([patch.get_data().values for patch in axis.patches] for axis in figure.axes)
     assert counts[0].sum() > 5 * counts[2].sum()  # negative, positive
     assert [each.sum() for each in shares] == pytest.approx([1, 1, 1, 1])
     assert to_hex(figure.axes[0].patches[3].get_edgecolor()).upper() == style.RED
-    recorded, other = figures.draw_before_and_after({MAIN: run(), "other": run(arrays=[])})
+    recorded, other = (figures.draw_before_and_after(MAIN, each) for each in (run(), run(arrays=[])))
     assert any("after, JSD 0." in each for each in drawn(recorded))
     assert drawn(other).count("not recorded") == 2
 
@@ -196,7 +196,7 @@ def test_a_diverged_run_has_no_curve():
     assert page.metric_curves(records, ["jsd"]).empty
     assert np.isnan(page.gap(records, "jsd", "first").value)
     assert page.gaps(records)["mean"].isna().all()
-    assert "not recorded" in drawn(*figures.draw_curves({MAIN: records}, page.METRICS))
+    assert "not recorded" in drawn(figures.draw_curves(MAIN, records, page.METRICS))
 
 
 def test_curves_of_unequal_length_are_averaged_where_they_are():
@@ -215,12 +215,12 @@ def test_an_epoch_is_counted_in_steps_or_from_the_first_point():
 
 
 def test_curves_are_drawn():
-    records = {MAIN: run(), "other": run(seeds=1)}
-    figure, other = figures.draw_curves(records, page.METRICS)
+    several = run(), run(seeds=1)
+    figure, other = (figures.draw_curves(MAIN, records, page.METRICS) for records in several)
     assert {"training images", "validation images"} <= set(drawn(figure))
     np.testing.assert_allclose(figure.axes[2].get_lines()[0].get_ydata(), [0.3005, 0.5005, 0.7005])  # JSD, training
     assert len(other.axes) == 3
-    assert [len(each.axes) for each in figures.draw_curves(records, page.MEANS)] == [2, 2]
+    assert [len(figures.draw_curves(MAIN, records, page.MEANS).axes) for records in several] == [2, 2]
 
 
 # The ledger, the chapter

@@ -246,14 +246,14 @@ def test_normalising_is_per_metric():
 def test_influence_is_drawn_and_missing_sweeps_say_so():
     sweeps = {factor: {} for factor in page.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
-    [figure] = figures.draw_influence(sweeps)  # of the study around which anything was run
-    text = drawn(figure)
+    assert [*page.pooled(*sweeps.values())] == [MAIN]  # the study around which anything was run
+    text = drawn(figures.draw_influence(MAIN, sweeps))
     assert text.count("not run") == 4
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
     cells = results_table(page.compare_effects(page.factor_effects(sweeps)))[0]
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert "weight decay" not in cells.index
-    assert figures.draw_influence({factor: {} for factor in page.FACTORS}) == []
+    assert page.pooled(*({} for _ in page.FACTORS)) == {}
 
 
 def test_what_moves_a_score_more_than_the_losses_do():
@@ -286,7 +286,7 @@ def test_samplers():
     cells = ours(records, page.sampler_shares)
     assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
     assert cells.loc["FRD", (MAIN, "above SPC-4, points")] == "+1.0 ± 0.0"
-    [figure] = figures.draw_samplers({MAIN: records})
+    figure = figures.draw_samplers(MAIN, records)
     assert "DDM" in drawn(figure)
     points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
     assert len(points) == 7 * 6 * 6
@@ -296,7 +296,7 @@ def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
     assert page.sampler_gap(records, "spc2").n == 0
     assert ours(records, page.sampler_shares).loc["SPC-2", (MAIN, "mean share, %")] == "–"
-    drawn(*figures.draw_samplers({MAIN: records}))
+    drawn(figures.draw_samplers(MAIN, records))
 
 
 # Figure 4
@@ -324,7 +324,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     alone, _ = page.correlations([both[1]])
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
-    assert "-1.00" in drawn(*figures.draw_correlations({MAIN: [both[1]]}))
+    assert "-1.00" in drawn(figures.draw_correlations(MAIN, [both[1]]))
 
 
 def test_correlations_of_two_runs_are_none():
@@ -389,7 +389,7 @@ def test_a_method_that_carries_the_correlation_is_named():
 
 
 def test_structure_is_drawn():
-    whole, one = figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))})
+    whole, one = (figures.draw_structure(MAIN, each) for each in (table(), table(seeds=1, methods=("snr",))))
     assert any("r = -1.00" in each for each in drawn(whole))
     assert any("too few" in each for each in drawn(one))
 
@@ -413,7 +413,7 @@ def test_spectra_lose_the_largest_value_and_sum_to_one():
 
 
 def test_spectra_are_drawn():
-    figure, other = figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
+    figure, other = (figures.draw_spectra(MAIN, each) for each in (table(arrays=spectra()), table()))
     assert drawn(figure).count("not run") == 4  # of five panels one has spectra
     assert drawn(other).count("not run") == 5
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.625, 0.375])

@@ -207,11 +207,11 @@ def test_sizes_and_the_gap_between_floats_and_bits():
     assert gaps["mean"][16] == pytest.approx(-0.07)
     cells = results_table(common.ours({MAIN: dims}, page.sizes), 1)[0]
     assert cells.loc["64", (MAIN, "bits less floats")] == "-5.0 ± 0.0"
-    [figure] = figures.draw_sizes({MAIN: dims})
+    figure = figures.draw_sizes(MAIN, dims)
     floats, bits = (container.lines[0].get_ydata(orig=False) for container in figure.axes[0].containers)
     np.testing.assert_allclose(floats[-1], bits[-1])
     np.testing.assert_allclose(floats[1], 100 * (0.5 - 0.06 + 0.001))
-    [begun] = figures.draw_sizes({MAIN: dims}, {MAIN: pd.Series({64.0: 0.3, 128.0: 0.4})})
+    begun = figures.draw_sizes(MAIN, dims, {MAIN: pd.Series({64.0: 0.3, 128.0: 0.4})})
     assert begun.axes[0].lines[-1].get_ydata().tolist() == [30.0, 40.0]
     assert "untrained" in {text.get_text() for text in begun.axes[0].get_legend().get_texts()}
 
@@ -228,12 +228,12 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     cells = results_table(page.compare_layer_norm({MAIN: records}), 1)[0]
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"
-    [figure] = figures.draw_layer_norm({MAIN: records})
+    figure = figures.draw_layer_norm(MAIN, records)
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
     lost = made(f"{NAME}/layer_norm", score, missing=("norm_softmax@no-layer-norm",))
     assert (MAIN, "without") not in results_table(page.compare_layer_norm({MAIN: lost}))[0].index
-    drawn(*figures.draw_layer_norm({MAIN: lost}))
+    drawn(figures.draw_layer_norm(MAIN, lost))
 
 
 def test_shares_of_the_classes():
@@ -246,7 +246,7 @@ def test_shares_of_the_classes():
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
     assert cells.loc["1 %", MAIN] == "–"
-    lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
+    lines = {container.get_label() for container in figures.draw_shares(MAIN, records).axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 
 

@@ -50,7 +50,6 @@ def architecture() -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series] = MappingProxyType({})) -> Figure:
     """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study.
 
@@ -69,7 +68,6 @@ def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series
     return figure
 
 
-@charts.a_study
 def draw_shares(title: str, records: StudyRecords) -> Figure:
     """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
     looks = {R1: (BLUE, "o"), "recall_at_10": (GREEN, "s"), "recall_at_100": (ORANGE, "D")}
@@ -87,7 +85,6 @@ def draw_shares(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
     figure, axes = style.canvas(3.0, 1, 2, sharex=True)
