@@ -50,8 +50,8 @@ MUTATIONS = (
     Mutation(
         "loss-that-exits",
         "dmlrc/building.py",
-        "except (Exception, SystemExit) as error:",
-        "except Exception as error:",
+        "except (Exception, SystemExit) as error:  # a loss",
+        "except Exception as error:  # a loss",
         "a loss that calls sys.exit(0) ends a study as if all were well",
         ("tests/test_study.py", "-k", "ends_the_process"),
     ),

@@ -34,7 +34,7 @@ def test_the_root_holds_what_is_read_first():
 
 
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
-FAULTS = {"library": 306, "report": 192}  # settings, kinds, digests and columns that the campaign of faults asked for
+FAULTS = {"library": 306, "report": 193}  # settings, kinds, digests and columns that the campaign of faults asked for
 CAPTIONS = 33  # what the captions of several tables share is shown once, and stands in the LaTeX of each
 CARDS = 24  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
 RECORDS = 172  # what a longer search gains and chooses, the gap that each ranking tells, a cross between numbers
@@ -46,7 +46,7 @@ ONCE = {"library": 53, "report": 62}  # pages share what they derive, and fANOVA
     ("part", "most"),
     [
         ("library", 16_365 + SECTIONS + FAULTS["library"] + ONCE["library"]),
-        ("report", 18_482 + FAULTS["report"] + RECORDS + CAPTIONS + CARDS + STATISTICS + ONCE["report"]),
+        ("report", 18_269 + FAULTS["report"] + RECORDS + CAPTIONS + CARDS + STATISTICS + ONCE["report"]),
     ],
 )
 def test_a_budget_of_lines_holds(part, most):

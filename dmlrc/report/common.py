@@ -1,11 +1,10 @@
 """Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
 
-`ByStudy` is a chapter's view of one experiment: main study -> its records, or None where nothing of it was run.
+`ByStudy` is a chapter's view of one experiment: main study -> its records, of those around which it was run.
 """
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,22 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, labels, power, publish, starts, statistics, tables
+from dmlrc.report import claims, labels, power, publish, starts, statistics, style, tables
 from dmlrc.report.claims.figures import claims_figures as draw_forest
 from dmlrc.report.results_table import results_table
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
 
-ByStudy = Mapping[str, StudyRecords | None]
+ByStudy = Mapping[str, StudyRecords]
 
 R1 = "precision_at_1"
 PAPER = "the paper"
 NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
-
-
-def present(by_study: ByStudy) -> dict[str, StudyRecords]:
-    """The main studies around which the experiment was run, with its records."""
-    return {name: records for name, records in by_study.items() if records is not None}
 
 
 # Numbers over the seeds
@@ -68,11 +62,11 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     return points[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
 
 
-def absence(records: StudyRecords | None, method: str) -> str:
+def absence(records: StudyRecords, method: str) -> str:
     """The reason why a method has no scores: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
-    if records is not None and (records.scores["method"] == method).any():
+    if (records.scores["method"] == method).any():
         return ""
-    return "not run" if records is None else tables.fallen(records).get(method, "not run")
+    return tables.fallen(records).get(method, "not run")
 
 
 def protocol_of(records: StudyRecords, method: str) -> dict:
@@ -101,18 +95,13 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
     return of_groups(pd.DataFrame(slopes, columns=["row", "slope"]).groupby("row")["slope"])
 
 
-class Ranks(NamedTuple):
-    """Ranks that a row of ours may have, counted from the best, by the noise of seeds; NaN where it has no result."""
+def ranks_of(rows: pd.DataFrame, name: str) -> tuple[float, float, int]:
+    """The lowest and highest rank that a name may have by the noise of seeds, and the number of rows with a result.
 
-    low: float
-    high: float
-    of: int
-
-
-def ranks_of(rows: pd.DataFrame, name: str) -> Ranks:
-    """The ranks of a name among these rows: mean, ci95 and n, as `over_seeds`."""
+    rows: mean, ci95 and n, as `over_seeds`. Ranks count from the best; NaN where the name has no result.
+    """
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
-    return Ranks(*placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum())
+    return *placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum()
 
 
 def metric_label(metric: str) -> str:
@@ -130,7 +119,7 @@ def metric_label(metric: str) -> str:
 
 def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """Rows of every study, distinguished by `source`, in a column of its name, and of their `head` if they have one."""
-    frames = [rows(records).assign(source=name) for name, records in present(by_study).items()]
+    frames = [rows(records).assign(source=name) for name, records in by_study.items()]
     frame = pd.concat(frames or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
     heads = list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
     return frame.assign(column=heads)
@@ -200,14 +189,20 @@ def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequ
 
 
 def show_figures(
-    name: str, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], *texts: str, folded: str = ""
+    name: str,
+    by_study: Mapping[str, object],
+    draw: Callable[..., Figure],
+    *texts: str,
+    folded: str = "",
+    shared: bool = False,
 ) -> None:
-    """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
+    """Publish a figure of each study around which its experiment was run; of none, that nothing was run.
 
-    texts: the caption and the message of `publish.figure`.
+    draw: from a study's name, and what `by_study` has of it. texts: the caption and the message of `publish.figure`.
+    shared: with one scale of the horizontal axes for all.
     """
-    if ran := present(by_study):
-        publish.figure(name, draw(ran), *texts, folded)
+    if drawings := [draw(study, records) for study, records in by_study.items()]:
+        publish.figure(name, style.share_axes(drawings) if shared else drawings, *texts, folded)
     else:
         publish.table(name, NOT_RUN, texts[0])
 

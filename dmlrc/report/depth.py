@@ -383,7 +383,6 @@ def _of_step(alone: Depth, deeper: Depth) -> dict[str, float | str]:
         "losses": len(change.without),
         "range": 100 * deeper.compared.range.value,
         "gain": change.gain,
-        "gain.least": 100 * (deeper.scores - alone.scores).min(),
         "contrastive_precision": 100
         * float(deeper.precision.summary["mean"]["contrastive"] - deeper.untrained[PRECISION]),
     }

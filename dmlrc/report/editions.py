@@ -1,6 +1,6 @@
 """Editions: the studies that a book, or a chapter, is made of. What a reader types is read here and nowhere else."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dmlrc import paths, records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -144,9 +144,10 @@ def _load(name: str) -> StudyRecords:
         raise
 
 
-def records_around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
-    """An experiment around every study of an edition: study -> its records, None where nothing of it was run."""
-    return {name: experiment_of(name, experiment) for name in study_names(edition)}
+def records_around(edition: Iterable[StudyRecords], experiment: str) -> dict[str, StudyRecords]:
+    """An experiment around the studies of an edition: study -> its records, of those around which it was run."""
+    around = ((main.name, experiment_of(main.name, experiment)) for main in edition)
+    return {name: records for name, records in around if records}
 
 
 def experiment_of(main: str, experiment: str) -> StudyRecords | None:

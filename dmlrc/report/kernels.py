@@ -6,7 +6,6 @@ reading the same records again: papermill's own kernel takes 19 CPU seconds for 
 
 import multiprocessing
 import os
-import signal
 import tempfile
 from multiprocessing.context import ForkServerProcess
 
@@ -39,12 +38,11 @@ class _Forked(LocalProvisioner):
     async def launch_kernel(self, cmd, cwd=None, env=None, **kwargs):
         if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
             tempfile.tempdir = "/tmp"
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
+        multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
         arguments = cmd[cmd.index("-f") :]  # behind: python -m ipykernel_launcher
-        process = context.Process(target=_kernel, args=(arguments, cwd, env or dict(os.environ)))
-        process.start()
-        self.process, self.pid = _Process(process), process.pid
+        self.process = _Process(target=_kernel, args=(arguments, cwd, env or dict(os.environ)))
+        self.process.start()
+        self.pid = self.process.pid
         return self.connection_info
 
 
@@ -56,26 +54,17 @@ def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
     launch_new_instance(argv=[*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
 
 
-class _Process:
+class _Process(ForkServerProcess):
     """Forked process with the methods that jupyter_client calls on a `subprocess.Popen`."""
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: ForkServerProcess):
-        self._process = process
-
     def poll(self) -> int | None:
-        return self._process.exitcode
+        return self.exitcode
 
     def wait(self) -> int | None:
-        self._process.join()
-        return self._process.exitcode
+        self.join()
+        return self.exitcode
 
     def send_signal(self, signum: int) -> None:
-        os.kill(self._process.pid, signum)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+        os.kill(self.pid, signum)

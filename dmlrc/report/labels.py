@@ -17,7 +17,6 @@ from dmlrc.report import editions, titles
 from dmlrc.report.tables import MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
-KNOWN: Methods = after2019.KNOWN
 METRIC_LABELS = {
     "precision_at_1": "P@1",
     **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},
@@ -28,8 +27,6 @@ METRIC_LABELS = {
     "nmi": "NMI",
     "f1": "F1",
 }
-DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
-paper = titles.paper
 UNTRAINED = "Untrained trunk"
 """The row of the trunk before any training of ours, which the Reality Check calls *Pretrained*."""
 PARAMETER_LABELS = {
@@ -89,7 +86,7 @@ SETTING_LABELS = {
 }
 """The settings of a protocol as printed, where their own names are no words."""
 _AS_PRINTED = {
-    "trunk": TRUNK_LABELS,
+    "trunk": titles.TRUNKS,
     "weights": {
         "imagenet": "ImageNet",
         "package": "ImageNet, in the package",
@@ -130,7 +127,7 @@ def prose(name: str) -> str:
     return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
 
 
-def method_label(method: str, methods: Methods = KNOWN) -> str:
+def method_label(method: str, methods: Methods = after2019.KNOWN) -> str:
     """A method's name as printed; one that is not among `methods` keeps its name."""
     return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
 
@@ -252,24 +249,6 @@ def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd
     return texts + np.where(values < untrained, f" {BELOW}", "")
 
 
-def below(value: float, untrained: float) -> str:
-    """The sign behind a single number that is lower than the untrained trunk's, else "".
-
-    >>> below(0.1, 0.2), below(0.3, 0.2), below(0.1, float("nan"))
-    (' ↓', '', '')
-    """
-    return f" {BELOW}" if value < untrained else ""
-
-
-def limited(cut_off: float) -> str:
-    """The sign behind a single number for which too large a share of the runs was cut off, else "".
-
-    >>> limited(0.5), limited(0.04)
-    (' »', '')
-    """
-    return f" {CUT_OFF}" if cut_off > MOST_CUT_OFF else ""
-
-
 def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
     """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
 
@@ -341,7 +320,7 @@ def dataset_label(name: str) -> str:
     >>> dataset_label("cars196"), dataset_label("folder:/home/me/photos")
     ('Cars196', 'folder photos')
     """
-    return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
+    return f"folder {folder_name(name)}" if name.startswith("folder:") else titles.DATASETS.get(name, name)
 
 
 def trunk(protocol: Mapping) -> str:
@@ -352,7 +331,7 @@ def trunk(protocol: Mapping) -> str:
     >>> trunk({"trunk": "squeezenet1_0", "frozen_trunk": False, "train_from": "features.10"})
     'SqueezeNet 1.0, trained from features.10 on'
     """
-    name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+    name = titles.TRUNKS.get(protocol["trunk"], protocol["trunk"])
     if protocol["frozen_trunk"]:
         return f"{name}, frozen"
     if first := protocol.get("train_from"):
@@ -362,27 +341,13 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`)."""
-    return captions([records])
-
-
-def captions(several: Iterable[StudyRecords]) -> str:
-    """`caption` of several studies: a number that is the same is said once.
+    """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`).
 
     A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
     than that of the records which it takes over, how these were cut.
     """
-    named: dict[str, dict[str, None]] = {}
-    cuts: dict[str, None] = {}
-    for records in several:
-        yours = ", your run" if editions.is_yours(records.name) else ""
-        named.setdefault(count_of_runs(records), {})[f"`{records.name}`{yours}"] = None
-        cuts[_cut(records)] = None
-    if len(named) == 1 and len(*named.values()) > 1:
-        counts = f"Each study: {next(iter(named))}."
-    else:
-        counts = " ".join(f"{listed(names)}: {count}." for count, names in named.items())
-    return counts + "".join(cuts)
+    yours = ", your run" if editions.is_yours(records.name) else ""
+    return f"`{records.name}`{yours}: {count_of_runs(records)}.{_cut(records)}"
 
 
 def _cut(records: StudyRecords) -> str:
@@ -476,15 +441,6 @@ def rank_range(low: float, high: float, between: str = " to ") -> str:
     if np.isnan(low) or np.isnan(high):
         return "–"
     return f"{low:.0f}" if low == high else f"{low:.0f}{between}{high:.0f}"
-
-
-def brackets(low: float, high: float) -> str:
-    """The same behind a number in a table, where room is short; "" where nothing is known.
-
-    >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
-    (' (1–3)', ' (2)', '')
-    """
-    return "" if np.isnan(low) or np.isnan(high) else f" ({rank_range(low, high, between='–')})"
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -46,16 +46,10 @@ class Design:
         """The standard error of a difference."""
         return math.sqrt(2 * (self.search**2 + self.seed**2 / self.reruns) / self.searches)
 
-    def reach(self, test: str = PAIR) -> np.ndarray:
-        """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
-
-        It varies, as the estimates of the two methods' variances do.
-        """
-        return _reach(self.methods, self.searches, self.pooled, test)
-
     def power(self, difference: float, test: str = PAIR) -> float:
         """The share of studies in which a true difference is told, with its sign."""
-        return float(stats.norm.sf(self.reach(test) - difference / self.error).mean())
+        reach = _reach(self.methods, self.searches, self.pooled, test)
+        return float(stats.norm.sf(reach - difference / self.error).mean())
 
     def least(self, test: str = PAIR) -> float:
         """The smallest true difference that is told with POWER; NaN where nothing is repeated, or compared.
@@ -85,6 +79,10 @@ def of_runs(values: np.ndarray, known: Noise) -> Design:
 
 @functools.cache
 def _reach(methods: int, searches: int, pooled: bool, test: str) -> np.ndarray:
+    """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
+
+    It varies, as the estimates of the two methods' variances do.
+    """
     own, most = searches - 1, methods * (searches - 1)
     around = np.random.default_rng(SEED).chisquare(own, (DRAWS, methods))
     used = np.zeros(2, int) if pooled else np.full(2, own)
@@ -123,8 +121,8 @@ def least_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.Series:
     return pd.Series(np.array(gaps, float)[group], rows.index)
 
 
-def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:
-    """The smallest true effect that a two-sided t test at alpha tells from 0 with this power.
+def least_effect(error: float, df: float) -> float:
+    """The smallest true effect that a two-sided t test at 5 % tells from 0 with POWER.
 
     error: the standard error of its estimate, with df degrees of freedom. The t statistic of a true effect d is a
     noncentral one with mean parameter d / error; its other tail is left out, as a finding of the wrong sign.
@@ -134,12 +132,12 @@ def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float
     """
     if not error * df > 0:
         return float("nan")
-    quantile = stats.t.ppf(1 - alpha / 2, df)
-    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - power, 0, 20 * quantile))
+    quantile = stats.t.ppf((1 + LEVEL) / 2, df)
+    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - POWER, 0, 20 * quantile))
 
 
-def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
-    """Limits of the true ratios of two ranges that this power sees: up to the first number, and from the second.
+def least_ratio(over: float, under: float, spread: float) -> tuple[float, float]:
+    """Limits of the true ratios of two ranges that POWER sees: up to the first number, and from the second.
 
     over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
     relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm
@@ -151,7 +149,7 @@ def least_ratio(over: float, under: float, spread: float, power: float = POWER) 
 
     def beyond(ratio: np.ndarray) -> np.ndarray:
         error = np.sqrt(2) * np.hypot(over / (ratio * spread), under / spread)
-        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(power)) * error
+        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(POWER)) * error
 
     below, above = np.linspace(0.01, 0.99, 99), np.linspace(1.01, 20, 1900)
     low, high = below[beyond(below) >= 0], above[beyond(above) >= 0]

@@ -13,17 +13,14 @@ import os
 import re
 import warnings
 import zipfile
-from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
@@ -47,13 +44,10 @@ _exported: list[Path] = []
 """The downloads of this page so far; `how_to_rerun`, at its foot, puts them into one archive."""
 _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
 """The link to the foot of the page, where `how_to_rerun` says what the numbers were made of."""
-WORDS = 45
-"""Of the text that stands for a figure."""
 _ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
 """A role of MyST, of which its text stays."""
 _MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
 """What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
-_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
 """A "0 of 3", for which a sentence has another word."""
 _NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 _ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
@@ -245,15 +239,14 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
     """Show a figure under its id, and write it as SVG.
 
-    message: what it shows, with the extremes, for who cannot see it: its first sentences, see `_brief`. drawings:
-    several stand side by side where the page has room, else one below another; from the second on their files are
-    `<name>-<number>.svg`. folded: of `table`.
+    message: what it shows, with the extremes, for who cannot see it. drawings: several stand side by side where the
+    page has room, else one below another; from the second on their files are `<name>-<number>.svg`. folded: of `table`.
     """
     name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: drawing for number, drawing in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(drawing, file)) for file, drawing in files.items())
-    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
+    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_plain(message))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
     _show("figure", name, html, caption, links, folded)
@@ -285,32 +278,10 @@ def _plain(markdown: str) -> str:
     return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
 
 
-def _brief(text: str) -> str:
-    """The first sentences, as many as have so few words together; always the first.
-
-    >>> _brief("A leads by 2 points. " + "B is " + "very " * 50 + "low.")
-    'A leads by 2 points.'
-    """
-    sentences = re.split(r"(?<=[.?!])(?<![ (][A-Z]\.)\s+(?=[A-Z])", text)  # "N. Softmax" is no end
-    words = list(accumulate(len(sentence.split()) for sentence in sentences))
-    return " ".join(sentences[: max(1, bisect(words, WORDS))])
-
-
 def record(**scalars: float | int | str) -> None:
-    """Record the named scalars of a chapter in its last cell; `recorded_scalars` reads them."""
+    """Record the named scalars of a chapter in its last cell."""
     lines = "\n".join(f"{name} = {value}" for name, value in scalars.items())
     display({SCALARS: scalars, "text/plain": lines}, raw=True)
-
-
-def recorded_scalars(notebook: str | Path) -> dict:
-    """The scalars that an executed notebook recorded."""
-    outputs = [
-        output
-        for cell in nbformat.read(notebook, as_version=4).cells
-        for output in cell.get("outputs", [])
-        if SCALARS in output.get("data", {})
-    ]
-    return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
 
 
 def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
@@ -329,14 +300,10 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     return styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
 
 
-def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells, and the names of rows and columns, as HTML that shows them as they are."""
-    return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
-
-
 def _linked(cells: pd.DataFrame, links: Mapping[str, str] | None) -> pd.DataFrame:
-    """`_escaped`, the names of rows as links."""
-    escaped, links = _escaped(cells), FOOT_LINKS | dict(links or {})
+    """The cells and all names as HTML that shows them as they are, the names of rows as links."""
+    escaped = cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
+    links = FOOT_LINKS | dict(links or {})
     if not links.keys() & set(cells.index):
         return escaped
     pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
@@ -360,8 +327,7 @@ def _fenced(html: str) -> str:
 
 def _printed(markdown: str) -> str:
     """Studies by their titles, papers by links; a number and its % stay on one line; signs as `typeset` sets them."""
-    text = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
-    return typeset(citations.as_links(text).replace(" %", "\u00a0%"))
+    return typeset(citations.as_links(titles.in_prose(markdown)).replace(" %", "\u00a0%"))
 
 
 def typeset(text: str) -> str:
@@ -451,14 +417,11 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str
 
 def _latex(styler: Styler, name: str, caption: str) -> str:
     escaped = styler.format(escape="latex").format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", caption))
+    caption = "".join(_TEX.get(letter, letter) for letter in words)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         latex = escaped.to_latex(
-            hrules=True, convert_css=True, label=name, caption=_tex_text(caption), multicol_align="c", position="t"
+            hrules=True, convert_css=True, label=name, caption=caption, multicol_align="c", position="t"
         )
     return latex.replace("±", r"$\pm$")
-
-
-def _tex_text(markdown: str) -> str:
-    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", markdown))
-    return "".join(_TEX.get(letter, letter) for letter in words)

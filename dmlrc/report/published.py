@@ -10,7 +10,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.papers import musgrave2020, roth2020
+from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 
 METRICS = {"P@1": "precision_at_1", "R@1": "precision_at_1", "RP": "r_precision", "MAP@R": "map_at_r", "NMI": "nmi"}
 """The papers' names of the metrics; R@1 and P@1 are one number."""
@@ -24,20 +24,7 @@ METHODS = {method.label: method.name for method in musgrave2020.METHODS} | {
 }
 """The Reality Check's names of the methods; its tables, its list of optima and its plots do not agree on them."""
 
-FEHERVARI_METHODS = {
-    "Triplet Semihard": "triplet_semihard",
-    "Lifted Struct": "lifted_structure",
-    "Npairs": "n_pairs",
-    "Struct Clust": "structured_clustering",
-    "Margin Loss": "margin",
-    "Angular Loss": "angular",
-    "Prototype Loss": "prototypical",
-    "ProxyTriplet": "proxy_triplet",
-    "ProxyNCA": "proxy_nca",
-    "ProxySoftmax": "proxy_softmax",
-    "Ranked List Loss": "ranked_list",
-    "DREML": "dreml",
-}
+FEHERVARI_METHODS = {method.label: method.name for method in fehervari2019.METHODS} | {"Npairs": "n_pairs"}
 ZHAI_METHODS = {
     "Contrastive": "contrastive",
     "Lifted Struct": "lifted_structure",

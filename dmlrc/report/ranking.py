@@ -99,7 +99,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     rows = [("rank" if any(ranks) else "", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, ranks, strict=True):
         cells = [_cell(column, name) for column in columns]
-        cells[0] += labels.limited(cut_off.get(name, 0.0))
+        cells[0] += f" {labels.CUT_OFF}" * bool(cut_off.get(name, 0.0) > tables.MOST_CUT_OFF)
         cells[0] += f" ({lost[name]} lost)" if lost.get(name, 0) else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
@@ -121,8 +121,8 @@ def _cell(column: pd.DataFrame, name: str) -> str:
         return ""
     if column["metric"].iloc[0] not in labels.METRIC_LABELS:
         return labels.number(*column.loc[name, ["mean", "ci95"]], form=".4g")
-    below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
-    return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
+    below = column["mean"][name] < column["mean"].get(PRETRAINED, np.nan)
+    return labels.score(*column.loc[name, ["mean", "ci95"]]) + f" {labels.BELOW}" * bool(below)
 
 
 def _ranks(first: pd.DataFrame) -> list[str]:

@@ -181,7 +181,7 @@ def peak_cells(peaks: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     names = peaks["study"].map(titles.title)
     keys = {"Study": names}
     if "paper" in peaks:
-        keys = {"Data set": names, "Experiments of": peaks["paper"].map(labels.paper)}
+        keys = {"Data set": names, "Experiments of": peaks["paper"].map(titles.paper)}
     shown = {
         "rate in use": peaks["in_use"].map(labels.rate),
         "best of the grid": peaks["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),

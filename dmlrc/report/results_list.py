@@ -1,4 +1,4 @@
-"""The list of what is committed: `python -m dmlrc.report.results_list` writes results/README.md."""
+"""The list of what is committed: `python -m dmlrc.report.results_list` writes results/README.md below its head."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,21 +8,6 @@ from dmlrc import comparison, paths, records
 from dmlrc.protocol import TABLE
 from dmlrc.report import labels, titles
 
-HEAD = """# Records
-
-What the studies left, a folder a study: `TABLE/` has the records of a methods table, and in it `EXPERIMENT/` those of
-what stands around it. `meta.json` says what was run, when, where and with which versions; the Parquet files are the
-trials, the reruns, their runs, test scores, curves and arrays. `first-runs/` holds what was run first, at a learning
-rate too high; `measured/` measurements that are no study's.
-
-```python
-from dmlrc import records
-
-records.load("cub200-2010-frozen").scores  # a data frame; its columns stand in `records.StudyRecords`
-```
-
-`python -m dmlrc.report.results_list` writes this file. Each command makes missing records anew.
-"""
 MEASURED = {
     "neighbours-": "nearest neighbours in trained and untrained spaces: `python -m dmlrc.report.neighbours`",
     "random-": "what was never trained: `dmlrc.report.untrained.record_random` makes it",
@@ -32,12 +17,13 @@ MEASURED = {
 
 
 def list_markdown() -> str:
-    """The list as Markdown, from the meta.json of every study in results/ and from the catalogue."""
+    """results/README.md: its head as it is, and the list from each study's meta.json and from the catalogue."""
     by_folder: dict[str, list[str]] = {}
     for name in records.recorded_in(paths.results()):
         parts = name.split("/")
         by_folder.setdefault("/".join(parts[: 2 if parts[0] == "first-runs" else 1]), []).append(name)
-    sections = [HEAD]
+    head, _, _ = (paths.results() / "README.md").read_text(encoding="utf-8").partition("\n## ")
+    sections = [head]
     for folder, names_there in by_folder.items():
         lines = ["| study | what it is | begun | commit | command |", "|---|---|---|---|---|"]
         sections.append("\n".join([f"## {folder}\n", *lines, *map(_line, names_there), ""]))

@@ -3,6 +3,7 @@
 A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
 """
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -100,7 +101,7 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
         texts += scores["note"].fillna("")
     ranked = _has_rivals(scores) if "among_best" in scores else scores["mean"].notna()
     ranks = zip(_optional(scores, "rank_low").where(ranked), _optional(scores, "rank_high"), strict=True)
-    texts += [labels.brackets(*pair) for pair in ranks]
+    texts += ["" if math.isnan(low + high) else f" ({labels.rank_range(low, high, '–')})" for low, high in ranks]
     texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
     texts = labels.against_limit(texts, _optional(scores, "cut_off"))
     instead = scores["text"].astype(object).fillna(ABSENT) if "text" in scores else ABSENT

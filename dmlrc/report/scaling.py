@@ -8,7 +8,7 @@ import pandas as pd
 from dmlrc import papers, paths
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords, derived_once
-from dmlrc.report import labels
+from dmlrc.report import labels, titles
 from dmlrc.report.statistics import half_width
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -128,6 +128,6 @@ def planned_tables(studies: Iterable[Study]) -> pd.DataFrame:
         models = study.repetitions * sum(max(study.protocol_of(method).folds, 1) for method in study.methods)
         runs, at_once = models * (budget.trials + budget.reruns), 1 + searches * budget.reruns
         numbers = study.units, runs, at_once, budget.trials + 1
-        rows[study.name] = labels.paper(protocol.paper), *numbers, study.expected, study.name
+        rows[study.name] = titles.paper(protocol.paper), *numbers, study.expected, study.name
     columns = ["protocol of", "units", "training runs", "at once", "in a row", "expected", "name"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("study")

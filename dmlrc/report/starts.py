@@ -30,13 +30,12 @@ def by_dimension(main: str) -> pd.Series:
     return scores.groupby("level_number")["value"].mean()
 
 
-def curves_by_dimension(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
+def curves_by_dimension(sweeps: Mapping[str, StudyRecords]) -> dict[str, pd.Series]:
     """`by_dimension` within each sweep of sizes, by its study; without the studies for which nothing is left."""
     curves = {}
     for name, sweep in sweeps.items():
-        if sweep:
-            sizes, curve = sweep.level_numbers.values(), by_dimension(name)
-            curves[name] = curve[(curve.index >= min(sizes)) & (curve.index <= max(sizes))]
+        sizes, curve = sweep.level_numbers.values(), by_dimension(name)
+        curves[name] = curve[(curve.index >= min(sizes)) & (curve.index <= max(sizes))]
     return {name: curve for name, curve in curves.items() if len(curve)}
 
 

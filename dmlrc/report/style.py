@@ -27,7 +27,7 @@ from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, svg, titles
-from dmlrc.report.tables import CLASSICS, METHODS, NEWER, Methods
+from dmlrc.report.tables import CLASSICS, METHODS, Methods
 
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -116,13 +116,6 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
 
 
-def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
-    """Draw the least-squares lines of `tables.measured_by_year`, in percent: red without the two losses of 2006."""
-    for part, colour, width in ((frame, "black", 1.2), (frame[frame["year"] >= NEWER], RED, 2.6)):
-        if part["year"].nunique() > 1:
-            trend(axis, part["year"], 100 * part["value"], colour, width)  # the red one is short
-
-
 def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, width: float = 1.2) -> None:
     """Draw the least-squares line of values over the years."""
     line = {"color": colour, "linewidth": width, "zorder": 3}  # above the dots, which would hide it
@@ -159,12 +152,12 @@ def name_ends(
         axis.annotate(escape_math(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
 
 
-def share_axes(drawings: Sequence[Figure], which: str) -> list[Figure]:
-    """The figures, with one scale of the horizontal ("x") or vertical ("y") axes for all of them."""
+def share_axes(drawings: Sequence[Figure]) -> list[Figure]:
+    """The figures, with one scale of the horizontal axes for all of them."""
     axes = [axis for drawing in drawings for axis in drawing.axes]
-    limits = [getattr(axis, f"get_{which}lim")() for axis in axes]
+    limits = [axis.get_xlim() for axis in axes]
     for axis in axes:
-        getattr(axis, f"set_{which}lim")(min(map(min, limits)), max(map(max, limits)))
+        axis.set_xlim(min(map(min, limits)), max(map(max, limits)))
     return list(drawings)
 
 

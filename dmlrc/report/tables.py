@@ -207,13 +207,13 @@ def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
     return (newer / means.loc[baseline] - 1).mean()
 
 
-def claimed_improvement(claims: pd.DataFrame, baseline: str, years: tuple[int, int] = (2017, 2019)) -> pd.DataFrame:
-    """Gains that papers of these years claim over a baseline in their own tables, one row per paper and data set.
+def claimed_improvement(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Gains that papers of 2017 to 2019 claim over a baseline in their own tables, one row per paper and data set.
 
     claims: `published.claims()`. baseline: "contrastive" or "triplet". Only headline rows; a paper counts where both
     its own number and its baseline's were read. Columns: paper, year, dataset, method, r1, r1_baseline, gain.
     """
-    headline = claims[claims["primary"] & claims["year"].between(*years)]
+    headline = claims[claims["primary"] & claims["year"].between(2017, 2019)]
     own = headline[headline["role"] == "proposed"][["paper", "year", "dataset", "method", "r1"]]
     theirs = headline[headline["role"] == f"{baseline}_baseline"][["paper", "dataset", "r1"]]
     both = own.merge(theirs, on=["paper", "dataset"], suffixes=("", "_baseline"))

@@ -112,20 +112,18 @@ def random_trunks(
     return pd.DataFrame(rows)
 
 
-def recorded_scores(points: int, classes: Sequence[int], dim: int = 64, seed: int = 0) -> pd.DataFrame:
+def recorded_scores(points: int, classes: Sequence[int], dim: int = 64) -> pd.DataFrame:
     """`random_scores` of all `SHOWN` metrics, from the records where these hold it."""
-    settings = {"points": points, "dim": dim, "seed": seed}
+    settings = {"points": points, "dim": dim, "seed": 0}
     scores = _recorded("random-embeddings", settings, {"classes": classes})
-    return random_scores(points, classes, dim, seed) if scores is None else scores.set_index("classes")
+    return random_scores(points, classes, dim) if scores is None else scores.set_index("classes")
 
 
-def recorded_trunks(
-    dataset: str, trunks: Sequence[str], classes: Sequence[int], images_per_class: int = 20, seed: int = 0
-) -> pd.DataFrame:
+def recorded_trunks(dataset: str, trunks: Sequence[str], classes: Sequence[int]) -> pd.DataFrame:
     """`random_trunks` of a data set with a name, from the records where these hold it."""
-    settings = {"dataset": dataset, "images_per_class": images_per_class, "seed": seed}
+    settings = {"dataset": dataset, "images_per_class": 20, "seed": 0}
     scores = _recorded("random-trunks", settings, {"trunk": trunks, "classes": classes})
-    return random_trunks(data.load(dataset), trunks, classes, images_per_class, seed) if scores is None else scores
+    return random_trunks(data.load(dataset), trunks, classes) if scores is None else scores
 
 
 def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None:

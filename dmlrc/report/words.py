@@ -7,7 +7,6 @@ captions. Not counted at all: the preregistration, which must not change, the AP
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 
@@ -62,14 +61,12 @@ def _text_lines(markdown: str) -> Iterator[str]:
 def words_by_page() -> dict[str, int]:
     """The words of each page, by its name without suffix."""
     home = paths.home()
-    notebooks = {path.stem: _markdown(path) for path in sorted((home / "notebooks").glob("*.ipynb"))}
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((home / "book").glob("*.md"))}
-    return {name: count_words(text) for name, text in (notebooks | texts).items() if name not in LEFT_OUT}
-
-
-def _markdown(notebook: Path) -> str:
-    cells = nbformat.read(notebook, as_version=4).cells
-    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    texts = {}
+    for path in sorted((home / "notebooks").glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        texts[path.stem] = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    texts |= {path.stem: path.read_text(encoding="utf-8") for path in sorted((home / "book").glob("*.md"))}
+    return {name: count_words(text) for name, text in texts.items() if name not in LEFT_OUT}
 
 
 def too_long(words: dict[str, int]) -> list[str]:

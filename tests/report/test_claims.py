@@ -19,7 +19,7 @@ from dmlrc import records
 from dmlrc.errors import UsageError
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, labels, published, starts, statistics, tables
+from dmlrc.report import claims, labels, published, starts, statistics, tables, titles
 from dmlrc.report.claims import card, figures, measures, named, on_the_spot, page, rule, verdicts
 from dmlrc.report.claims.claim import INTERVALS, SOURCES, Claim, Region
 from dmlrc.report.claims.exhibits import EXHIBITS
@@ -835,7 +835,7 @@ def of_fehervari(statistic, metric=R1):
     frame = published.fehervari_results()
     frame = frame[(frame["metric"] == metric) & ~frame["doubtful"] & (frame["method"] != "dreml")]
     return {
-        f"{dataset} ({labels.TRUNK_LABELS[trunk]})": statistic(part.set_index("method")["value"])
+        f"{dataset} ({titles.TRUNKS[trunk]})": statistic(part.set_index("method")["value"])
         for (dataset, trunk), part in frame.groupby(["dataset", "trunk"], sort=False)
     }
 

@@ -193,8 +193,6 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
     monkeypatch.setattr(measures, "MOBILENET", halved)
     n = measures.numbers()
     alone, block = measures.depths(CARS_TOO)
-    assert n["cars196crops.gain.least"] == pytest.approx(100 * (block.scores - alone.scores).min())
-    assert n["mobilenet.gain.least"] == n["cars196crops.gain.least"]
     assert n["cars196crops.swapped"] > n["cars196crops.lucky.high"]  # the order is turned, and surely so
     turned = len(measures.surely_turned(alone, block))  # with MobileNetV2 here twice, and on birds not at all
     assert n["sure"] == 3 * turned > 6
@@ -223,7 +221,7 @@ def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     assert marks[measures.BLOCK][best] == "best"
     assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
     ranks = depths[1].compared.summary.iloc[0][["rank_low", "rank_high"]]
-    assert cells.loc["Contrastive", measures.BLOCK].endswith(labels.brackets(*ranks))
+    assert cells.loc["Contrastive", measures.BLOCK].endswith(f" ({labels.rank_range(*ranks, '–')})")
 
 
 def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):

@@ -52,7 +52,7 @@ def rising(method, setting, metric, rerun):
 
 
 def test_the_papers_tables_are_as_printed():
-    cells, marks = results_table(page.compare_with_paper("CUB200", {MAIN: None}), 1)
+    cells, marks = results_table(page.compare_with_paper("CUB200", {}), 1)
     inception, resnet = "the paper, BN-Inception", "the paper, ResNet50"
     assert cells.loc["Triplet Semihard", inception].tolist() == ["50.9", "61.1"]
     assert cells.loc["Triplet Semihard", (resnet, "R@1")] == "48.2†"
@@ -111,13 +111,13 @@ def test_one_seed_a_missing_and_a_diverged_method():
 
 
 def test_settings_hold_the_papers_and_ours():
-    cells = page.original_settings({MAIN: made(NAME, score), "other": None})
+    cells = page.original_settings({MAIN: made(NAME, score)})
     assert cells.loc["DREML", "embedding"] == "12 x 48"
     assert cells.loc["DREML", "ours"] == "12 x 12"
     assert cells.loc["ProxySoftmax", "ours"] == "2048"
     fewer = made(NAME, score, missing=("angular",))
     assert page.original_settings({MAIN: fewer, "second": made(NAME, score)}).loc["Angular Loss", MAIN] == "not run"
-    both = page.original_settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
+    both = page.original_settings({MAIN: made(NAME, score), "second": made(NAME, score)})
     assert list(both.columns[-2:]) == ["normalised", "ours"]  # equal columns stand once
     assert both.loc["DREML", "ours"] == "12 x 12"
 
@@ -184,7 +184,7 @@ def test_doublings_are_slopes_over_the_seeds():
 
 def test_figure_draws_every_method_at_its_numbers():
     records = made(f"{NAME}/dims", rising)
-    figure, _ = figures.draw_sweep({MAIN: records, "other": records}, "size")
+    figure = figures.draw_sweep(MAIN, records, "size")
     left, right = figure.axes
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
     assert set(lines) == {page.fehervari_label(name) for name in page.ORDER} - {"DREML"}
@@ -195,7 +195,7 @@ def test_figure_draws_every_method_at_its_numbers():
     named = {text.get_text() for axis in (left, right) for text in axis.texts}
     assert named == set(lines)  # at their ends
     start = pd.Series({8.0: 0.1, 16.0: 0.2, 512.0: 0.5})
-    begun, _ = figures.draw_sweep({MAIN: records, "other": records}, "size", {MAIN: start})
+    begun = figures.draw_sweep(MAIN, records, "size", {MAIN: start})
     for axis in begun.axes:  # as far as the axis reaches
         [dashed] = [line for line in axis.lines if line.get_label() == "untrained"]
         assert dashed.get_ydata().tolist() == [20.0, 50.0]
@@ -217,7 +217,7 @@ def test_ledger_names_what_differs_and_only_that():
     ours = made(NAME, score)
     ours.meta["settings"] = {"proxy_nca": {"proxy_std": 0.00125}, "margin": {LOSS_WEIGHTS_LR: 1e-4}}
     ours.meta["changes"] = {"margin": {"loss_weight_decay": 0.0}}
-    table = deviations.ledger("fehervari2019", {MAIN: ours, "first-runs/grocery-frozen": other, "absent": None})
+    table = deviations.ledger("fehervari2019", {MAIN: ours, "first-runs/grocery-frozen": other})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

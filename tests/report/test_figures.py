@@ -83,7 +83,7 @@ def test_figures_side_by_side_share_a_scale():
         figure, axes = style.canvas(2)
         axes[0, 0].set(xlim=(-top, top), ylim=(0, top))
         drawings.append(figure)
-    style.share_axes(drawings, "x")
+    style.share_axes(drawings)
     assert [figure.axes[0].get_xlim() for figure in drawings] == [(-5, 5)] * 2
     assert [figure.axes[0].get_ylim() for figure in drawings] == [(0, 1), (0, 5)]
 

@@ -293,14 +293,14 @@ def test_bin_heights_as_samples_forget_the_bins(found):
     assert found["wasserstein-choice"] < 0.2  # by chance: one in ten
 
 
-def test_a_maximum_of_its_own_is_above_the_checkpoint(found):
+def test_a_maximum_of_its_own_is_above_the_checkpoint(found, records):
     table = found["own-maximum"]
     assert set(table["study"]) == {"fake-frozen"}
     np.testing.assert_allclose(table["at_checkpoint"], 0.6)
     np.testing.assert_allclose(table["own_maximum"], 0.7)
     np.testing.assert_allclose(table["inflation"], 0.1)
     assert table["evaluations"].eq(3).all()
-    assert len(training.longest_curves(table)) == len(table)
+    assert training.longest_own_maximum([records]).equals(table)
 
 
 def test_runs_of_two_repetitions_are_not_one_run(records):
@@ -312,10 +312,9 @@ def test_runs_of_two_repetitions_are_not_one_run(records):
 
 
 def test_curves_of_one_point_have_no_maximum_of_their_own():
-    table = training.own_maximum([fake_records()])
-    assert (table["inflation"] == 0).all()
-    assert training.longest_curves(table).empty
-    assert training.longest_curves(training.own_maximum([])).empty
+    assert (training.own_maximum([fake_records()])["inflation"] == 0).all()
+    assert training.longest_own_maximum([fake_records()]).empty
+    assert training.longest_own_maximum([]).empty
 
 
 def test_swapped_pairs():

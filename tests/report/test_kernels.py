@@ -62,6 +62,7 @@ def test_sockets_lie_where_their_paths_have_room(folder, taken, monkeypatch):
     """A path has 108 bytes, whatever its letters."""
     monkeypatch.setattr(tempfile, "tempdir", folder)
     monkeypatch.setattr(kernels.multiprocessing, "get_context", MagicMock())
+    monkeypatch.setattr(kernels, "_Process", MagicMock())
     asyncio.run(kernels._Forked.launch_kernel(SimpleNamespace(connection_info={}), ["-f", "x"]))
     assert tempfile.gettempdir() == taken
 

@@ -157,7 +157,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
         reruns=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
         meta=fake_records(reruns=1).meta,
     )
-    found = {table.experiment: {"grocery-quick": records, "cub200-2010-frozen": None}}
+    found = {table.experiment: {"grocery-quick": records}}
     names = ("angular", "n_pairs", "snr")
     angular, absent, diverged = (next(each for each in table.methods if each.name == name) for name in names)
     cells = others.row_cells([(made, angular), (made, absent), (made, diverged)], found)
@@ -180,7 +180,6 @@ def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
     for name, ties in {"sure": 0, "near": 1, "once": np.nan}.items():
         table = replace(others.ROTH, means=lambda records, name=name: made[name])
         monkeypatch.setattr(others, "TABLES", (table,))
-        monkeypatch.setattr(others.common, "present", lambda found: {})
         numbers = others.numbers([main])
         assert numbers["grocery.roth2020.first"] == "Contrastive (D)"
         np.testing.assert_equal(numbers["grocery.roth2020.tied"], ties)

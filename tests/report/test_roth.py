@@ -64,7 +64,7 @@ def table2(by_study, metric="precision_at_1"):
 
 def ours(records, rows):
     """The cells of a table of ours alone."""
-    return results_table(common.ours({MAIN: records, "other": None}, rows))[0]
+    return results_table(common.ours({MAIN: records}, rows))[0]
 
 
 # The paper's numbers
@@ -137,7 +137,7 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, _ = table2({MAIN: records, "first-runs/grocery-frozen": None})
+    cells, _ = table2({MAIN: records})
     column = cells[MAIN]
     assert column["Margin (D, β = 1.2)"] == "56.00 (1–2) ↓"  # one seed: no standard deviation
     assert (column["Hist."], column["Angular"]) == ("diverged", "–")
@@ -145,7 +145,7 @@ def test_table_2_says_what_is_missing():
 
 
 def test_agreement_is_spearmans_with_each_column():
-    frame = page.agreement({MAIN: table(), "other": None}).set_index(["study", "metric", "dataset"])
+    frame = page.agreement({MAIN: table()}).set_index(["study", "metric", "dataset"])
     names = list(page.METHODS)
     theirs = published.roth_results()
     theirs = theirs[(theirs["dataset"] == "CUB200") & (theirs["metric"] == "nmi")].set_index("method")["mean"]
@@ -164,14 +164,14 @@ def test_trunks_beside_the_papers():
     rows += [("squeezenet1_0@imagenet", 0, "separated", "precision_at_1", 0.4)]
     rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
     rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
-    found = {"first-runs/grocery-frozen": made_records("first-runs/grocery-frozen/trunks", rows), "other": None}
+    found = {"first-runs/grocery-frozen": made_records("first-runs/grocery-frozen/trunks", rows)}
     cells = results_table(page.compare_trunks(found))[0]
     assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
     assert cells.loc["SqueezeNet 1.0, random linear layer", "first-runs/grocery-frozen"] == "25.00 ± 7.07"
     assert cells.loc["conv4, random weights, its features", "first-runs/grocery-frozen"] == "10.00"
     assert cells.loc["ResNet50, random linear layer", "first-runs/grocery-frozen"] == "–"
     assert "other" not in cells
-    assert len(results_table(page.compare_trunks({"other": None}))[0]) == 3
+    assert len(results_table(page.compare_trunks({}))[0]) == 3
 
 
 # Figure 1
@@ -196,7 +196,7 @@ def test_regularisation_with_one_seed_or_one_side():
     half = page.regularisation(page.moments(few, ["precision_at_1"]))
     assert np.isnan(half["gain"]["contrastive"])
     assert half["gain"]["snr"] == pytest.approx(0.10)
-    cells = results_table(page.compare_gains({MAIN: None}))[0]
+    cells = results_table(page.compare_gains({}))[0]
     assert MAIN not in cells
     assert cells.loc["Triplet (D)", "SOP (the paper)"] == "-0.06 ± 0.21"
 
@@ -244,16 +244,16 @@ def test_normalising_is_per_metric():
 
 
 def test_influence_is_drawn_and_missing_sweeps_say_so():
-    sweeps = {factor: {MAIN: None, "other": None} for factor in page.FACTORS}
+    sweeps = {factor: {} for factor in page.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
-    [figure] = figures.draw_influence(sweeps)  # of the study around which anything was run
-    text = drawn(figure)
+    assert [*page.pooled(*sweeps.values())] == [MAIN]  # the study around which anything was run
+    text = drawn(figures.draw_influence(MAIN, sweeps))
     assert text.count("not run") == 4
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
     cells = results_table(page.compare_effects(page.factor_effects(sweeps)))[0]
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert "weight decay" not in cells.index
-    assert figures.draw_influence({factor: {MAIN: None} for factor in page.FACTORS}) == []
+    assert page.pooled(*({} for _ in page.FACTORS)) == {}
 
 
 def test_what_moves_a_score_more_than_the_losses_do():
@@ -281,12 +281,12 @@ def sampled(row, value, metric, seed):
 
 def test_samplers():
     records = sweep("samplers", sampled, seeds=2)
-    found = page.sampler_gap(records, "spc2", "spc4")
+    found = page.sampler_gap(records, "spc2")
     assert (found.value, found.half, found.n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
     cells = ours(records, page.sampler_shares)
     assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
     assert cells.loc["FRD", (MAIN, "above SPC-4, points")] == "+1.0 ± 0.0"
-    [figure] = figures.draw_samplers({MAIN: records})
+    figure = figures.draw_samplers(MAIN, records)
     assert "DDM" in drawn(figure)
     points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
     assert len(points) == 7 * 6 * 6
@@ -294,9 +294,9 @@ def test_samplers():
 
 def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
-    assert page.sampler_gap(records, "spc2", "spc4").n == 0
+    assert page.sampler_gap(records, "spc2").n == 0
     assert ours(records, page.sampler_shares).loc["SPC-2", (MAIN, "mean share, %")] == "–"
-    drawn(*figures.draw_samplers({MAIN: records}))
+    drawn(figures.draw_samplers(MAIN, records))
 
 
 # Figure 4
@@ -324,7 +324,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     alone, _ = page.correlations([both[1]])
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
-    assert "-1.00" in drawn(*figures.draw_correlations({MAIN: [both[1]]}))
+    assert "-1.00" in drawn(figures.draw_correlations(MAIN, [both[1]]))
 
 
 def test_correlations_of_two_runs_are_none():
@@ -389,7 +389,7 @@ def test_a_method_that_carries_the_correlation_is_named():
 
 
 def test_structure_is_drawn():
-    whole, one = figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))})
+    whole, one = (figures.draw_structure(MAIN, each) for each in (table(), table(seeds=1, methods=("snr",))))
     assert any("r = -1.00" in each for each in drawn(whole))
     assert any("too few" in each for each in drawn(one))
 
@@ -413,7 +413,7 @@ def test_spectra_lose_the_largest_value_and_sum_to_one():
 
 
 def test_spectra_are_drawn():
-    figure, other = figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
+    figure, other = (figures.draw_spectra(MAIN, each) for each in (table(arrays=spectra()), table()))
     assert drawn(figure).count("not run") == 4  # of five panels one has spectra
     assert drawn(other).count("not run") == 5
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.625, 0.375])
@@ -478,7 +478,7 @@ def test_toy_differences_are_paired_over_seeds():
         for seed in range(3)
     ]
     frame = pd.DataFrame(rows)
-    found = toy.gain_over_partner(frame, "regularised", "test_p1")
+    found = toy.gain_over_partner(frame, "regularised")
     assert (found.value, found.half, found.n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
     cells = results_table(toy.variant_scores(frame))[0]
     assert cells.loc["R-Contrastive (D), p = 0.001", "difference in test P@1, points"].startswith("+5.0")

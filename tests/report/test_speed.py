@@ -88,7 +88,7 @@ def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypat
 def test_a_machine_is_named_and_whether_it_was_busy():
     assert "made, at commit 0000000000 (2026-01-01)." in page.where(page.growth())
     assert "up to 3.0 processes" in page.where(page.growth().assign(load=3.0))
-    assert page.where(page.on_a_gpu()).startswith(
+    assert page.where(page.peers("peers-gpu")).startswith(
         "Measured on A GPU, beside made, with torch 2 and pytorch-metric-learning 3, at"
     )
 
@@ -115,6 +115,6 @@ def test_the_committed_measurements_are_whole(monkeypatch):
     monkeypatch.undo()
     assert {"what", "peer", "ratio", "load", "machine", "commit"} <= set(page.peers())
     assert (page.peers()["ratio"] > 0).all()
-    assert set(page.on_a_gpu()["device"]) != {"cpu"}
+    assert set(page.peers("peers-gpu")["device"]) != {"cpu"}
     assert set(page.growth()["task"]) == set(figures.LOOKS)
     assert page.growth()["seconds"].gt(0).all()

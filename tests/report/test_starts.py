@@ -73,7 +73,7 @@ def test_projections_are_read_by_their_size(monkeypatch):
         [("a", "dim16", 16.0, 0.1), ("b", "dim16", 16.0, 0.3), ("a", "dim32", 32.0, 0.3), ("b", "dim32", 32.0, 0.4)],
         columns=["row", "level", "level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated", method="own")
-    sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
+    sweeps = {"mine": replace(fake_records(), scores=levels)}
     curve = starts.curves_by_dimension(sweeps)["mine"]
     assert starts.sizes_above(curve, sweeps["mine"]) == (1, 2)
     higher = replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))

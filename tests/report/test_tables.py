@@ -463,18 +463,6 @@ def test_a_caption_says_how_many_runs_stand_behind_a_number():
     assert labels.caption(records) == "`fake-study`: n = 3 trials."
 
 
-def test_a_caption_says_once_what_several_studies_share():
-    first, second = fake_records(trials=3, reruns=2), fake_records(trials=3, reruns=2)
-    second.meta["study"] = "grocery-quick"
-    third = fake_records(trials=3, reruns=4)
-    third.meta["study"] = "omniglot"
-    assert labels.captions([first, second]) == "Each study: n = 2 reruns."
-    assert labels.captions([first, third, second]) == (
-        "`fake-study` and `grocery-quick`: n = 2 reruns. `omniglot`: n = 4 reruns."
-    )
-    assert labels.captions([]) == ""
-
-
 @pytest.mark.parametrize("protocol", [musgrave2020.CHARACTERS, musgrave2020.FROZEN])
 def test_caveats_are_those_of_the_budget_and_the_trunk(protocol):
     records = fake_records(protocol=protocol, trials=3, reruns=2)

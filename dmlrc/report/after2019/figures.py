@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from dmlrc.papers import after2019
 from dmlrc.report import charts, labels, published, style, svg
 from dmlrc.report.after2019.page import METHODS, SINCE, has_trend
 from dmlrc.report.style import GREY, LIGHT, Style
@@ -30,7 +31,7 @@ def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> l
     what was measured has a red one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
-    return [*style.share_axes(drawings, "x"), _measured(panels)]
+    return [*style.share_axes(drawings), _measured(panels)]
 
 
 def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:
@@ -45,7 +46,7 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
     rows = -(-len(panels) // 2)
     figure, axes = style.canvas(1.1 + 1.9 * rows, rows, min(len(panels), 2))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
-        charts.years(axis, frame, labels.KNOWN)
+        charts.years(axis, frame, after2019.KNOWN)
         if frame.empty:
             axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
         middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)

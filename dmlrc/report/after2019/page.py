@@ -188,7 +188,7 @@ def reruns_by_others() -> pd.DataFrame:
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns_by_others` as cells."""
-    ours = {_bare(method.label): method.label for method in labels.KNOWN.values()}
+    ours = {_bare(method.label): method.label for method in after2019.KNOWN.values()}
     names = table["method"].map(lambda label: ours.get(_bare(label), label))
     cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
@@ -244,14 +244,9 @@ def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
 
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
-    state = tables.status(records, labels.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
-    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, labels.KNOWN)
-    return musgrave.with_own(both, records, labels.KNOWN)
-
-
-def spread_of_one_function(records: StudyRecords) -> float:
-    """The range of mean MAP@R over the losses that are one and the same function (`ONE_FUNCTION`), a fraction."""
-    return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
+    state = tables.status(records, after2019.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
+    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, after2019.KNOWN)
+    return musgrave.with_own(both, records, after2019.KNOWN)
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
@@ -282,7 +277,10 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """The numbers behind the text of the chapter, in points; a study goes by its data set."""
+    """The numbers behind the text of the chapter, in points; a study goes by its data set.
+
+    one_function: the range of the losses that are one and the same function, `ONE_FUNCTION`.
+    """
     named = paper_numbers()
     for records in with_later_losses(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
@@ -292,7 +290,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         later = precision.index.isin(METHODS)
         named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        named[f"{name}.one_function"] = 100 * spread_of_one_function(records)
+        named[f"{name}.one_function"] = 100 * float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
         frame = tables.deciding(tables.accuracy(records))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
         named[f"{name}.tied"] = ", ".join(sorted(tied))

@@ -94,7 +94,7 @@ def _outcome(id: str, exhibit: Exhibit, given: Counter, edition: Sequence[StudyR
 
 def toy_change() -> Estimate:
     """The gain in P@1 from the paper's regularisation on the test lines of its toy."""
-    return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised", "test_p1")
+    return toy.gain_over_partner(toy.recorded_toys(TOY_SEEDS), "regularised")
 
 
 def _orders(edition: Sequence[StudyRecords], of: str | None) -> dict[str, str]:
@@ -119,13 +119,13 @@ def _ranked_by_musgrave(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, 
 
 
 def _ranked_by_roth(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    agreement = roth.agreement({study.name: editions.experiment_of(study.name, "roth2020") for study in edition})
+    agreement = roth.agreement(editions.records_around(edition, "roth2020"))
     for row in agreement[agreement["metric"] == "precision_at_1"].itertuples():
         yield "roth-t2", row.study, row.rho
 
 
 def _ranked_by_fehervari(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    ours = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
+    ours = editions.records_around(edition, "fehervari2019")
     for row in fehervari.orders(ours).itertuples():
         if row.first in ours and row.second in OF_FEHERVARI:
             yield OF_FEHERVARI[row.second], row.first, row.rho

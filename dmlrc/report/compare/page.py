@@ -68,10 +68,9 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
         if method.name in compared.methods and len(compared.methods) > 1:
             _against_all(compared, method, known, caption)
     title = titles.title(recorded.meta.get("parent") or recorded.name)
-    caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
-    publish.figure(
-        "fork-accuracy", figures.result_figures({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
-    )
+    heading = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
+    message = "A row a method, the best on top: its mean with the interval, and yours as stars."
+    publish.figure("fork-accuracy", figures.result_figures({title: accuracy}, methods=known), heading, message)
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = drawn.cost_figure(title, cost, known)
@@ -109,14 +108,11 @@ def _show_trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, know
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
         ]
         heading = "P@1 over the years: what papers claim, and what is measured here, your methods included."
-        message = _trend_sentence(title, measured)
+        own, claimed = statistics.slope(measured["year"], measured["value"]).value, years.claimed_slopes()
+        points = ", ".join(f"{titles.in_label(name)} {labels.signed(at.value, 1, '')}" for name, at in claimed.items())
+        message = f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: "
+        message += f"{labels.signed(own, 1, '')} a year."
         publish.figure("fork-trend", drawings, f"{heading} {labels.caption(recorded)}", message)
-
-
-def _trend_sentence(title: str, measured: pd.DataFrame) -> str:
-    own, claimed = statistics.slope(measured["year"], measured["value"]).value, years.claimed_slopes()
-    points = ", ".join(f"{titles.in_label(name)} {labels.signed(rise.value, 1, '')}" for name, rise in claimed.items())
-    return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 
 def lending_studies(recorded: StudyRecords) -> list[StudyRecords]:

@@ -14,7 +14,7 @@ from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, publish, titles
-from dmlrc.report.common import ByStudy, present
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations import ours as computed
 
 COLUMNS = ("setting", "ours", "the paper's", "where", "why")
@@ -93,10 +93,10 @@ def ledger(paper: str, by_study: ByStudy) -> pd.DataFrame:
 
     A row stands for all studies; where they differ from one another, each is named.
     """
-    ran, known = present(by_study), read_deviations(paper)
-    theirs = {name: _protocol(paper, records) for name, records in ran.items()}
-    rows = [_field(ran, theirs, name, field) for name, field in known.fields.items()]
-    rows += [_row(ran, row) for row in known.rows]
+    known = read_deviations(paper)
+    theirs = {name: _protocol(paper, records) for name, records in by_study.items()}
+    rows = [_field(by_study, theirs, name, field) for name, field in known.fields.items()]
+    rows += [_row(by_study, row) for row in known.rows]
     rows = [row for row in rows if row]
     return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1, name="no."))
 
@@ -152,5 +152,5 @@ def _joined(texts: Mapping[str, str], studies: int = 0) -> str:
 
 def show(name: str, paper: str, by_study: ByStudy, caption: str) -> None:
     """Publish the deviations of the studies from a paper."""
-    rows = labels.in_words(ledger(paper, by_study)) if present(by_study) else common.NOT_RUN
+    rows = labels.in_words(ledger(paper, by_study)) if by_study else common.NOT_RUN
     publish.table(name, rows, caption, wrap=True, folded="Every difference, with its reason")

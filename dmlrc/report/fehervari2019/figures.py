@@ -52,7 +52,6 @@ def orders_figure(columns: Mapping[str, pd.Series]) -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_sweep(
     title: str, records: StudyRecords, xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
 ) -> Figure:

@@ -12,11 +12,11 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 
-ORDER = tuple(published.FEHERVARI_METHODS.values())
+ORDER = tuple(published.fehervari_settings()["method"])
 """The methods in the order of the paper's tables."""
 LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: labels.UNTRAINED}
 DATASETS = {"t2": "CUB200", "t3": "Cars196", "t4": "SOP"}
@@ -74,11 +74,11 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
     table = published.fehervari_settings().set_index("method")
     own = {
         name: [common.absence(records, method) or _size(common.protocol_of(records, method)) for method in table.index]
-        for name, records in common.present(by_study).items()
+        for name, records in by_study.items()
     }
     if len(set(map(tuple, own.values()))) == 1:
         own = {"ours": next(iter(own.values()))}
-    cells = {"trunk": table["feature_extractor"].map(labels.TRUNK_LABELS)}
+    cells = {"trunk": table["feature_extractor"].map(titles.TRUNKS)}
     cells["embedding"] = table["embedding_size"].str.replace("x", " x ").fillna("–")
     cells["R@1, CUB200"] = table["reported_r1"].map(labels.one_digit).replace("", "–")
     cells["normalised"] = table["normalize_last_layer"].map({True: "yes", False: "no"})
@@ -88,7 +88,7 @@ def original_settings(by_study: ByStudy) -> pd.DataFrame:
 def trunk_and_size(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
     own = common.protocol_of(records, method)
-    return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
+    return f"{titles.TRUNKS.get(own['trunk'], own['trunk'])}, {_size(own)}"
 
 
 def _size(own: Mapping) -> str:
@@ -120,7 +120,7 @@ def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] =
         form = ".1%" if dataset == "CUB200" else ".2%"
         theirs = frame.rename(columns={"value": "mean"}).assign(note=signs, form=form)
         for metric in metrics:
-            heading = f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric)
+            heading = f"the paper, {titles.TRUNKS[trunk]}", common.metric_label(metric)
             blocks.append(common.under(theirs[theirs["metric"] == metric], *heading))
     scores = common.with_ranks(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
@@ -139,8 +139,8 @@ def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
     for dataset in DATASETS.values():
         for trunk, frame in by_trunk(dataset).items():
             rows = frame[~frame["doubtful"] & (frame["metric"] == R1)]
-            tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = rows.set_index("method")["value"]
-    ours = {name: of_metric(headline(records), R1)["mean"] for name, records in common.present(by_study).items()}
+            tables[f"{dataset} ({titles.TRUNKS[trunk]})"] = rows.set_index("method")["value"]
+    ours = {name: of_metric(headline(records), R1)["mean"] for name, records in by_study.items()}
     return tables | {name: values.drop([FLOATS, PRETRAINED], errors="ignore") for name, values in ours.items()}
 
 
@@ -195,7 +195,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text: `common.numbers`, those of the paper's own tables and of the orders."""
     judged = claims.judge_all(edition, "fehervari")
-    by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
+    by_study = editions.records_around(edition, "fehervari2019")
     named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
     named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
     return named | _of_paper() | _of_orders(edition, orders(by_study))
@@ -239,14 +239,15 @@ def _of_study(main: str) -> dict[str, float | str]:
     tied = statistics.by_luck_of_seeds(trained)["among_best"]
     floats = common.sweep(dims).set_index("method")
     floats = floats[floats["number"] == common.protocol_of(table, "triplet_semihard")["embedding_dim"]]
-    ranks, sizes, images = (common.ranks_of(floats, "proxy_softmax"), common.doublings(dims), common.doublings(batches))
+    low, high, methods = common.ranks_of(floats, "proxy_softmax")
+    sizes, images = common.doublings(dims), common.doublings(batches)
     [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
         "lift": 100 * tables.lift(values["mean"].drop(FLOATS)),
         "above": ", ".join(sorted(trained.index[trained["mean"] >= values["mean"][PRETRAINED]])),
-        **{"floats_low": ranks.low, "floats_high": ranks.high, "methods": ranks.of},
+        **{"floats_low": low, "floats_high": high, "methods": methods},
         **{"dims_gain": int((sizes["mean"] > sizes["ci95"]).sum()), "sizes_above": above, "sizes": of},
         **{"untrained_low": 100 * float(curve.iloc[0]), "untrained_high": 100 * float(curve.iloc[-1])},
         "batches_gain": int((images["mean"] > images["ci95"]).sum()),

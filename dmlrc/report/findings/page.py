@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc import records
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions, labels, publish, published
+from dmlrc.report import editions, labels, publish, published, titles
 from dmlrc.report.fehervari2019.page import fehervari_label
 from dmlrc.report.findings import literature, metrics, training
 
@@ -22,7 +22,7 @@ _FILE = tomllib.loads((files(__package__) / "findings.toml").read_text(encoding=
 
 Numbers = Mapping[str, float]
 MODULES = {"literature": literature, "metrics": metrics, "training": training}
-NAMED = {"method": fehervari_label, "trunk": labels.TRUNK_LABELS.get, "metric": labels.METRIC_LABELS.get}
+NAMED = {"method": fehervari_label, "trunk": titles.TRUNKS.get, "metric": labels.METRIC_LABELS.get}
 FORMATS = {
     "random-nmi": {"classes": "{:,}".format},
     "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
@@ -149,11 +149,6 @@ def findings_overview(n: Numbers) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("what goes wrong")
 
 
-def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The rows of `training.own_maximum` of the study that validated its reruns most often; empty without one."""
-    return training.longest_curves(training.own_maximum(edition))
-
-
 @cache
 def crop_shares() -> pd.DataFrame:
     return training.crops(training.crop_sides())
@@ -203,7 +198,8 @@ def _computed() -> dict[str, float]:
 
 
 def _of_runs(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    part, twins = longest_own_maximum(edition), literature.twin_rows(edition).drop(index=list(published.DATASETS))
+    part = training.longest_own_maximum(edition)
+    twins = literature.twin_rows(edition).drop(index=list(published.DATASETS))
     named = {}
     if len(twins):
         named |= {"ours.twins": 100 * twins["gap"].max(), "ours.twins.within": (twins["gap"] < twins["noise"]).all()}

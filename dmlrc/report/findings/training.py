@@ -297,8 +297,9 @@ def own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return table.assign(inflation=table["own_maximum"] - table["at_checkpoint"])
 
 
-def longest_curves(frame: pd.DataFrame) -> pd.DataFrame:
+def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The rows of `own_maximum` of the study that validated its reruns most often; none if each was validated once."""
+    frame = own_maximum(edition)
     evaluations = frame.groupby("study")["evaluations"].mean()
     return frame[frame["study"] == evaluations.idxmax()] if (evaluations > 1).any() else frame.iloc[:0]
 

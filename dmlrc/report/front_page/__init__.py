@@ -1,1 +1,1 @@
-"""The book's first page: `page` has its numbers, `figures` its picture, `picture` the same for the README."""
+"""The book's first page: `page` has its numbers, `figures` its picture, whose export is the README's too."""

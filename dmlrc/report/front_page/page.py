@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
@@ -44,16 +45,12 @@ def published_leads(baseline: str) -> dict[str, float]:
     return {name: float(tables.improvement(frame, baseline)["concatenated"]) for name, frame in frames.items()}
 
 
+@records.derived_once(tuple)  # for the figure, the table and the text
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The lead of the newer losses over each of the two of 2006, in percent: of their mean, and of the best of them.
 
     Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
     """
-    return _over_2006(tuple(edition))
-
-
-@lru_cache(maxsize=16)  # for the figure, the table and the text
-def _over_2006(edition: tuple[StudyRecords, ...]) -> pd.DataFrame:
     rows = []
     for study in edition:
         for metric in ("precision_at_1", "map_at_r"):

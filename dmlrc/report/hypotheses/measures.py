@@ -231,12 +231,6 @@ def equality(study: str) -> pd.DataFrame | None:
     return compared.pairs.assign(equal_within_half=closer)
 
 
-def diverged(study: str) -> tuple[int, int]:
-    """Beside H6: how many trials diverged, and of how many."""
-    states = counted_records(study).records.trials["state"]
-    return int((states == "diverged").sum()), len(states)
-
-
 def rate_makes_ranking(study: str) -> Judged:
     """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
     chosen, high = counted_records(study), counted_records(TOO_HIGH[study])

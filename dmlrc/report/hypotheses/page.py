@@ -154,8 +154,8 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
         yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"
     yield "H5", "pairs that are equal within a point", f"{pairs['equal'].sum()} of {len(pairs)}"
     yield "H5", "pairs that are equal within half a point", f"{pairs['equal_within_half'].sum()} of {len(pairs)}"
-    lost, trials = measures.diverged(study)
-    yield "H6", "trials that diverged, and are left out", f"{lost} of {trials:,}"
+    states = measures.counted_records(study).records.trials["state"]
+    yield "H6", "trials that diverged, and are left out", f"{(states == 'diverged').sum()} of {len(states):,}"
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
     if len(same):
         yield "H8", "equal within a point", "yes" if same.iloc[0] else "not shown"

@@ -13,7 +13,7 @@ from dmlrc import losses, papers, studies
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, statistics, tables
+from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
@@ -25,7 +25,7 @@ from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
 
 Found = Mapping[str, ByStudy]
-"""The records of `TABLES`: experiment -> study -> its records, or None."""
+"""The records of `TABLES`: experiment -> study -> its records."""
 DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
 """The hyperparameters that are angles."""
 
@@ -60,10 +60,9 @@ ZHAI = Table("zhai2019/losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_labe
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
 
-def load_tables(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
+def load_tables(edition: Sequence[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
-    names, around = [study.name for study in edition], [table.experiment for table in TABLES]
-    return {experiment: {name: editions.experiment_of(name, experiment) for name in names} for experiment in around}
+    return {table.experiment: editions.records_around(edition, table.experiment) for table in TABLES}
 
 
 def section_rows(section: str) -> list[tuple[Table, Method]]:
@@ -94,7 +93,7 @@ def sized_links(names: Iterable[str]) -> dict[str, str]:
 
 def row_label(table: Table, method: Method) -> str:
     """A row with its paper."""
-    return f"{table.label(method.name)} ({labels.paper(table.paper)})"
+    return f"{table.label(method.name)} ({titles.paper(table.paper)})"
 
 
 def loss_description(section: str) -> str:
@@ -127,12 +126,12 @@ def system_cells() -> pd.DataFrame:
 
     A row a paper and method; `tables.systems` has the same by the names that the code has.
     """
-    titles = {method.loss: method.label for method in SHOWN.values()}
-    titles |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
+    named = {method.loss: method.label for method in SHOWN.values()}
+    named |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
     table = tables.systems()
-    links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
+    links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], named[loss]) for loss in table["loss"]]
     own = [_settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
-    texts = {"paper": labels.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
+    texts = {"paper": titles.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
     cells = table.astype(object).assign(**{name: table[name].map(text) for name, text in texts.items()})
     cells = cells.assign(loss=pd.Series(links, dtype=object), settings=own)
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
@@ -149,7 +148,7 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
     means = {
         (paper, study): table.means(records)
         for paper, table in tables_of.items()
-        for study, records in common.present(recorded[table.experiment]).items()
+        for study, records in recorded[table.experiment].items()
     }
     placed = {key: _standing(frame) for key, frame in means.items()}
     for table, method in those:
@@ -158,16 +157,14 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
             state = common.absence(records, method.name)
             score = {"text": state} if state else placed[table.paper, study].loc[method.name].to_dict()
             rows.append(row | {"column": study} | score)
-        rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
+        rows.append(row | {"column": "batch", "text": _batches(method, table.paper, ours)})
         rows.append(row | {"column": "fixed settings", "text": _settings(method)})
     for table in tables_of.values():
-        row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
-        for study, records in recorded[table.experiment].items():
-            text = "not run" if records is None else "–"
-            trunk = np.nan if records is None else means[table.paper, study]["mean"].get(PRETRAINED, np.nan)
-            rows.append(row | {"column": study, "mean": trunk, "text": text})
-        row = {"row": f"{LIFT} ({labels.paper(table.paper)})", "form": "+.2%"}
-        for study in common.present(recorded[table.experiment]):
+        row = {"row": f"{labels.UNTRAINED} ({titles.paper(table.paper)})"}
+        for study in recorded[table.experiment]:
+            rows.append(row | {"column": study, "mean": means[table.paper, study]["mean"].get(PRETRAINED, np.nan)})
+        row = {"row": f"{LIFT} ({titles.paper(table.paper)})", "form": "+.2%"}
+        for study in recorded[table.experiment]:
             scores = means[table.paper, study]["mean"].drop(fehervari.FLOATS, errors="ignore")
             rows.append(row | {"column": study, "mean": tables.lift(scores)})
     cells, _ = results_table(pd.DataFrame(rows), digits=1)
@@ -214,12 +211,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     around, named = load_tables(edition), {}
     for main in edition:
         for table in TABLES:
-            records = around[table.experiment][main.name]
+            records = around[table.experiment].get(main.name)
             if lead := records and best_row(table, records):
                 key = f"{main.meta['dataset']}.{table.paper}"
                 named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
                 named[f"{key}.lift"] = 100 * lead["lift"]
-    if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
+    for records in [*around.get(FEHERVARI.experiment, {}).values()][:1]:
         named["bits"] = float(common.protocol_of(records, "proxy_softmax")["embedding_dim"])
         named["floats"] = float(common.protocol_of(records, "triplet_semihard")["embedding_dim"])
     return named

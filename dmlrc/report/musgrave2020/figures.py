@@ -347,7 +347,7 @@ def improvements(bars: pd.DataFrame) -> list[Figure]:
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
     drawings = [_improvements(baseline, bars[bars["baseline"] == baseline]) for baseline in bars["baseline"].unique()]
-    return style.share_axes(drawings, "x")
+    return style.share_axes(drawings)
 
 
 def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:

@@ -12,7 +12,7 @@ import pandas as pd
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings, own_metric
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, labels, published, tables
+from dmlrc.report import about, labels, published, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy
 from dmlrc.report.untrained import nmi_of_random
@@ -148,7 +148,7 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
         if (key := (PRETRAINED, "concatenated", "precision_at_1")) in frame.index:
             protocol = records.meta["protocol"]
-            name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+            name = titles.TRUNKS.get(protocol["trunk"], protocol["trunk"])
             row = name if protocol["weights"] else f"{name}, untrained"
             cells.loc[row, records.name] = labels.one_digit(frame[key])
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
@@ -173,7 +173,7 @@ def random_trunk_cells(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFra
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
             column = f"{name}, {classes} x {images:.0f}"
             for row in part.itertuples():
-                table.loc[labels.TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
+                table.loc[titles.TRUNKS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
     table.loc["formula: 1 − log S / log C"] = pd.Series(chance)
     return table.map(labels.one_digit).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)

@@ -59,7 +59,8 @@ def answer_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = {}
     for name, frame in results_by_table(edition).items():
         apart, untrained = tables.spread(frame), tables.mean_of(frame, PRETRAINED, "map_at_r")
-        score = {end: labels.percent(apart[end]) + labels.below(apart[end], untrained) for end in ("best", "worst")}
+        below = {end: f" {labels.BELOW}" * bool(apart[end] < untrained) for end in ("best", "worst")}
+        score = {end: labels.percent(apart[end]) + sign for end, sign in below.items()}
         gains = {baseline: tables.improvement(frame, baseline)["concatenated"] for baseline in tables.CLASSICS}
         rows[name] = {
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},

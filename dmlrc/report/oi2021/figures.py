@@ -80,7 +80,6 @@ def _in_percent(axis: Axes, of: Axis, metric: str, text: str) -> None:
     axis.set_title(text, fontsize=9)
 
 
-@charts.a_study
 def draw_normalisation(title: str, records: StudyRecords) -> Figure:
     """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a figure a study."""
     figure, axes = _pair_canvas(title)
@@ -90,7 +89,6 @@ def draw_normalisation(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_before_and_after(title: str, records: StudyRecords) -> Figure:
     """oi-f3: histograms of the test images before and after training, areas made equal; a figure a study."""
     figure, axes = _pair_canvas(title, sharey=True)
@@ -132,7 +130,6 @@ def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
 
 
-@charts.a_study
 def draw_curves(title: str, records: StudyRecords, names: Mapping[str, str]) -> Figure:
     """oi-f2 and f4: metrics over the epochs on training and validation images; a figure a study, a panel a metric.
 

@@ -30,12 +30,12 @@ PARTS = {"train_": "training", "": "validation"}
 """What stands before a metric's name in a curve -> the images that it is measured on."""
 
 Orders = Mapping[str, ByStudy]
-"""Class order -> main study -> records, or None where nothing was run."""
+"""Class order -> main study -> records."""
 
 
-def load_orders(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
-    """The records of both class orders around every main study; see `editions.records_around`."""
-    return {order: editions.records_around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
+def load_orders(edition: Sequence[StudyRecords]) -> dict[str, ByStudy]:
+    """The records of both class orders around the main studies; see `editions.records_around`."""
+    return {order: editions.records_around(edition, experiment) for order, experiment in EXPERIMENTS.items()}
 
 
 def form(metric: str) -> str:
@@ -60,7 +60,7 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     theirs = published.oi_results().rename(columns={"class_order": "order", "value": "mean"})
     frames = [theirs.assign(where=theirs["dataset"], by=common.PAPER, ci95=np.nan, text=np.nan)]
     for order in EXPERIMENTS:
-        for name, records in common.present(orders[order]).items():
+        for name, records in orders[order].items():
             scores = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
             text = common.absence(records, oi2021.METHODS[0].name)
             scores = scores.rename_axis("metric").reset_index()
@@ -74,7 +74,7 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
     scores = orders_scores(orders)
     means = scores.pivot(index=["where", "by", "metric"], columns="order", values="mean")
     gains = (means["random"] - means["default"]).rename("mean").reset_index()
-    for name in set(common.present(orders["default"])) & set(common.present(orders["random"])):
+    for name in set(orders["default"]) & set(orders["random"]):
         drawn, default = (final_scores(orders[order][name]) for order in ("random", "default"))
         for metric in METRICS:
             difference = statistics.welch(*(frame["score"][frame["metric"] == metric] for frame in (drawn, default)))

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, labels, style, svg, titles
+from dmlrc.report import charts, common, style, svg, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.roth2020 import page
 from dmlrc.report.roth2020.page import FACTORS, REGULARISED, SAMPLERS, roth_label, value_label
@@ -45,23 +45,19 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def draw_influence(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
+def draw_influence(title: str, sweeps: Mapping[str, ByStudy]) -> Figure:
     """roth-f2: share of the best value against the value; a figure a study, a panel a factor, a line a loss."""
-    names = [name for name in next(iter(sweeps.values())) if any(by_study[name] for by_study in sweeps.values())]
-    return [_draw_influence(name, {factor: by_study[name] for factor, by_study in sweeps.items()}) for name in names]
-
-
-def _draw_influence(title: str, sweeps: Mapping[str, StudyRecords | None]) -> Figure:
+    own = {factor: by_study[title] for factor, by_study in sweeps.items() if title in by_study}
     figure, axes = style.canvas(5.6, -(-len(sweeps) // 2), 2, sharey=True)
-    for axis, (factor, records) in zip(axes.flat, sweeps.items(), strict=False):
-        if records is None:
-            _blank(axis, "not run")
+    for axis, factor in zip(axes.flat, sweeps, strict=False):
+        if factor in own:
+            _lines(axis, page.influence(own[factor]), factor)
         else:
-            _lines(axis, page.influence(records), factor)
+            _blank(axis, "not run")
         axis.set_xlabel(FACTORS[factor][1], fontsize=9)
     for axis in axes.flat[len(sweeps) :]:
         axis.axis("off")
-        looks = _looks(filter(None, sweeps.values()))
+        looks = _looks(own.values())
         axis.legend(handles=[Line2D([], [], label=text, **look) for text, look in looks.items()], **CENTRE)
     figure.suptitle(title, fontsize=9)
     figure.supylabel("share of the loss's best value, mean over the metrics, %", fontsize=10)
@@ -87,7 +83,7 @@ def _tick(value: str, factor: str) -> str:
     if factor != "trunks":
         return value_label(value, factor)
     trunk, kind = titles.trunk_level(value)
-    return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
+    return "\n".join([*titles.TRUNKS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 
 
 def _looks(sweeps: Iterable[StudyRecords]) -> dict[str, dict[str, object]]:
@@ -108,7 +104,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """Draw the lead of each factor's best value over the worst, a dot per loss; diamonds: best loss over worst."""
     drawings, factors = [], list(FACTORS)
     for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
-        own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
+        own = {factor: by_study[name] for factor, by_study in sweeps.items() if name in by_study}
         figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
         axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
@@ -117,7 +113,7 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
         between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
         charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
         drawings.append(figure)
-    return style.share_axes(drawings, "x")
+    return style.share_axes(drawings)
 
 
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
@@ -136,24 +132,19 @@ def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -
             charts.mark(axis, 100 * spread, place, tip, "D", color=RED, markersize=4.5)
 
 
-def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+def draw_samplers(title: str, records: StudyRecords) -> Figure:
     """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a figure a study; bars: quartiles."""
-    drawings, names = [], list(SAMPLERS)
-    for name, records in by_study.items():
-        figure, axis = charts.panel(2.8, name)
-        frame = page.normalised(records)
-        frame = frame[frame["value"].isin(names)]
-        shares, rows = 100 * frame["score"], frame["value"]
-        look = {"color": GREY, "fill": False, "fliersize": 0, "linewidth": 1}
-        sns.boxplot(x=shares, y=rows, order=names, ax=axis, **look)
-        axis.scatter(shares, style.jitter(rows.map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
-        axis.set_yticks(range(len(names)), SAMPLERS.values())
-        axis.set(xlabel="share of the best sampler, %", ylabel="")
-        drawings.append(figure)
-    return style.share_axes(drawings, "x")
+    names, frame, (figure, axis) = list(SAMPLERS), page.normalised(records), charts.panel(2.8, title)
+    frame = frame[frame["value"].isin(names)]
+    shares, rows = 100 * frame["score"], frame["value"]
+    look = {"color": GREY, "fill": False, "fliersize": 0, "linewidth": 1}
+    sns.boxplot(x=shares, y=rows, order=names, ax=axis, **look)
+    axis.scatter(shares, style.jitter(rows.map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
+    axis.set_yticks(range(len(names)), SAMPLERS.values())
+    axis.set(xlabel="share of the best sampler, %", ylabel="")
+    return figure
 
 
-@charts.a_study
 def draw_correlations(title: str, experiments: Sequence[StudyRecords]) -> Figure:
     """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
     matrix, runs = page.correlations(experiments)
@@ -166,7 +157,6 @@ def draw_correlations(title: str, experiments: Sequence[StudyRecords]) -> Figure
     return figure
 
 
-@charts.a_study
 def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
     frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
@@ -193,7 +183,6 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_spectra(title: str, records: StudyRecords) -> Figure:
     """roth-f7: singular values of the training embeddings, a figure a study, a panel a pair; bands: all seeds."""
     frame = page.spectra(records)

@@ -110,7 +110,7 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
     rows = [
         {"study": name, "metric": metric, "dataset": dataset}
         | statistics.rank_test(means[name, metric], means[f"the paper, {dataset}", metric])
-        for name in common.present(by_study)
+        for name in by_study
         for metric in TABLE
         for dataset in published.DATASETS
     ]
@@ -135,7 +135,7 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     theirs["column"] = "the paper, " + theirs["dataset"]
     scores = pd.concat([common.ours(by_study, _trunks), theirs])
     scores = scores.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable")
-    rows = scores["trunk"].replace(labels.TRUNK_LABELS) + ", " + scores["kind"].map(KINDS)
+    rows = scores["trunk"].replace(titles.TRUNKS) + ", " + scores["kind"].map(KINDS)
     return scores.assign(row=rows, form=".2%")
 
 
@@ -159,7 +159,7 @@ def regularisation(rows: pd.DataFrame) -> pd.DataFrame:
 
 def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
     """`regularisation` of R@1, a panel of roth-f1 each: ours, then the paper's three data sets."""
-    tables = {name: moments(records) for name, records in common.present(by_study).items()}
+    tables = {name: moments(records) for name, records in by_study.items()}
     tables |= {f"{name} (the paper)": printed_table2(name) for name in published.DATASETS}
     return {name: regularisation(table[table["metric"] == R1]) for name, table in tables.items()}
 
@@ -217,7 +217,7 @@ def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """
     rows = []
     for factor, by_study in sweeps.items():
-        for name, records in common.present(by_study).items():
+        for name, records in by_study.items():
             shares = influence(records).dropna(axis=1, thresh=2)
             worth = zip(shares, shares.max() - shares.min(), shares.idxmax(), strict=True)
             rows += [(name, factor, *row) for row in worth]
@@ -243,17 +243,17 @@ def compare_effects(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["row", "column", "mean", "text"])
 
 
-def sampler_gap(records: StudyRecords, first: str, second: str) -> Estimate:
-    """Mean share of a sampler minus that of another, over the losses."""
+def sampler_gap(records: StudyRecords, name: str) -> Estimate:
+    """Mean share of a sampler minus that of SPC-4, over the losses."""
     shares = influence(records)
-    both = {first, second} <= set(shares.index)
-    return statistics.mean(shares.loc[first] - shares.loc[second] if both else [], "losses")
+    both = {name, "spc4"} <= set(shares.index)
+    return statistics.mean(shares.loc[name] - shares.loc["spc4"] if both else [], "losses")
 
 
 def sampler_shares(records: StudyRecords) -> pd.DataFrame:
     """roth-f3-gaps: mean share of each sampler, and its difference to SPC-4 with an interval over the losses."""
     shares = influence(records).mean(axis=1)
-    gaps = {key: sampler_gap(records, key, "spc4") for key in SAMPLERS if key != "spc4"}
+    gaps = {key: sampler_gap(records, key) for key in SAMPLERS if key != "spc4"}
     rows = [(SAMPLERS[key], "mean share, %", shares.get(key), np.nan, ".1%") for key in SAMPLERS]
     rows += [(SAMPLERS[key], "above SPC-4, points", gap.value, gap.half, "+.1%") for key, gap in gaps.items()]
     return pd.DataFrame(rows, columns=["row", "head", "mean", "half", "form"])
@@ -277,8 +277,8 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
 
 def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
     """All experiments of each main study that has some."""
-    names = experiments[0]
-    return {name: runs for name in names if (runs := [by_study[name] for by_study in experiments if by_study[name]])}
+    names = dict.fromkeys(name for by_study in experiments for name in by_study)
+    return {name: [by_study[name] for by_study in experiments if name in by_study] for name in names}
 
 
 # Figures 5 and 7: the shape of the embedding space
@@ -342,7 +342,7 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
 
 def structure_data(by_study: ByStudy) -> pd.DataFrame | None:
     """The numbers behind roth-f5, a row a study and method, for its CSV."""
-    frames = {name: structure(records) for name, records in common.present(by_study).items()}
+    frames = {name: structure(records) for name, records in by_study.items()}
     return pd.concat(frames, names=["study", "method"]) if frames else None
 
 
@@ -355,7 +355,7 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
         "rho": "at most -0.63 on each data set",
     }
     cells = {}
-    for name, records in common.present(by_study).items():
+    for name, records in by_study.items():
         shape = structure(records)
         whole, ranked = ({key: correlate(shape, key, ranks) for key in says} for ranks in (False, True))
         texts = {key: f"{interval(estimate)}, n = {estimate.n}" for key, estimate in whole.items()}
@@ -371,15 +371,15 @@ def interval(estimate: Estimate) -> str:
 # The numbers of the text
 
 
-def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -> dict[str, float | str]:
-    """The numbers behind the page's text: `common.numbers`, and those of the paper and of the toy (default: recorded).
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """The numbers behind the page's text: `common.numbers`, and those of the paper and of the toy.
 
     "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
     value in percent, and what switching does to the P@1 of the test lines.
     """
     judged = claims.judge_all(edition, "roth")
-    toys = toy.recorded_toys(10) if toys is None else toys
-    changes = [toy.gain_over_partner(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
+    toys = toy.recorded_toys(10)
+    changes = [toy.gain_over_partner(toys, name) for name in ("regularised", "regularised_cub200")]
     named = {
         **common.numbers(edition, judged, _of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
@@ -408,7 +408,7 @@ def _of_study(main: str) -> dict[str, float | str]:
     samplers, table = editions.experiment_of(main, "roth2020/samplers"), editions.experiment_of(main, "roth2020")
     matrix, _ = correlations([table, samplers, steps, *(sweeps[name] for name in FACTORS if name != "batches")])
     untrained = starts.by_dimension(main)
-    gaps = [sampler_gap(samplers, name, "spc4") for name in SAMPLERS if name != "spc4"]
+    gaps = [sampler_gap(samplers, name) for name in SAMPLERS if name != "spc4"]
     shares = influence(samplers).mean(axis=1)
     random = factor_effects({"trunks": {main: sweeps["trunks"]}})["effect"]
     return {

@@ -33,11 +33,6 @@ def peers(file: str = "peers") -> pd.DataFrame:
     return times.assign(what=times["what"].map(_part_label))
 
 
-def on_a_gpu() -> pd.DataFrame:
-    """`peers` on a GPU."""
-    return peers("peers-gpu")
-
-
 def _part_label(what: str) -> str:
     """A part as printed: a loss by its label, or by its words where no page is about it.
 
@@ -96,7 +91,8 @@ def numbers() -> dict[str, float | str]:
     part = peer.str.endswith(" alone")
     largest = grown[grown["task"] == "retrieval"].sort_values("size").iloc[-1]
     there, here = (
-        frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"] for frame in (on_a_gpu(), on_a_cpu)
+        frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"]
+        for frame in (peers("peers-gpu"), on_a_cpu)
     )
     of_study = grown[grown["task"] == "study"].set_index("size")["seconds"]
     faster = of_study.iloc[0] / of_study

@@ -51,7 +51,7 @@ def part_figures(panels: Mapping[str, Sequence[Part]]) -> list[Figure]:
     values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in panels.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)
     drawings = [_parts(name, sorted(parts, key=lambda part: order.index(part.name))) for name, parts in panels.items()]
-    return style.share_axes(drawings, "x")
+    return style.share_axes(drawings)
 
 
 def _parts(title: str, parts: Sequence[Part]) -> Figure:

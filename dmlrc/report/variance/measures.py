@@ -445,6 +445,3 @@ def conclusions_by_rate(at: AtRates) -> pd.DataFrame:
         differ = int((part.pairs["holm"] < significance.ALPHA).sum())
         rows[which] = {"spread": np.ptp(part.summary["mean"]), **gains, "differ": differ, "pairs": len(part.pairs)}
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-# Validation and test

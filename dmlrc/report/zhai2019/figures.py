@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, labels, style
+from dmlrc.report import charts, common, style, titles
 from dmlrc.report.common import R1
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 from dmlrc.report.zhai2019 import page
@@ -27,7 +27,7 @@ def architecture() -> Figure:
     batch = f"{method.classes_per_batch} classes x {method.images_per_class}"
     steps = (
         (f"batch: {batch} images", f"crops of {protocol.crop_size} px", GREY),
-        (labels.TRUNK_LABELS[protocol.trunk], "pooled features, 2048", BLUE),
+        (titles.TRUNKS[protocol.trunk], "pooled features, 2048", BLUE),
         ("LayerNorm", "no affine parameters", BLUE),
         ("linear layer, no bias", "2048 to d; left out for d = 2048", BLUE),
         ("L2 norm", "the embedding, length 1", BLUE),
@@ -50,7 +50,6 @@ def architecture() -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series] = MappingProxyType({})) -> Figure:
     """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study.
 
@@ -69,7 +68,6 @@ def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series
     return figure
 
 
-@charts.a_study
 def draw_shares(title: str, records: StudyRecords) -> Figure:
     """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
     looks = {R1: (BLUE, "o"), "recall_at_10": (GREEN, "s"), "recall_at_100": (ORANGE, "D")}
@@ -87,7 +85,6 @@ def draw_shares(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-@charts.a_study
 def draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
     figure, axes = style.canvas(3.0, 1, 2, sharex=True)

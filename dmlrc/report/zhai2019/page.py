@@ -12,12 +12,12 @@ import pandas as pd
 
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 from dmlrc.report.statistics import Estimate, of_groups
 
-TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
+TRUNK_LABELS = titles.TRUNKS | {"googlenet_attention": "GoogLeNet + attention"}
 LOSS_TABLES = {"Table 1": "googlenet", "Table 2": "bn_inception", "Table 3": "resnet50"}
 """Tables 1-3: the same comparison with three trunks."""
 BEST_TABLES = {"Table 5": ("SOP", "In-Shop"), "Table 6": ("Cars196", "CUB200")}
@@ -93,11 +93,13 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
     own: zhai2019/losses; equal: zhai2019/losses-equal, whose other layouts are those of Table 4 and of one loss.
     """
     blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
-    for name in common.present(own):
-        for source, level in ((own, ""), (equal, EQUAL)):
-            frame = common.ours({name: source[name]}, _by_loss)
+    for name in own:
+        for records, level in ((own[name], ""), (equal.get(name), EQUAL)):
+            if records is None:
+                continue
+            frame = _by_loss(records).assign(source=name)
             frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
-            if len(part := frame[frame["value"] == level] if len(frame) else frame):
+            if len(part := frame[frame["value"] == level]):
                 layout = " x ".join(reversed(level.split("x")))  # classes x images, as in the rest of the book
                 blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.with_ranks(pd.concat(blocks))
@@ -151,7 +153,7 @@ def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
 
 def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     """The numbers of one of Tables 5 and 6, and of `embeddings`."""
-    swept = {records.name: dims[study] for study, records in common.present(main).items()}
+    swept = {records.name: dims.get(study) for study, records in main.items()}
     return common.with_ours(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
 
 
@@ -267,7 +269,8 @@ def _of_study(main: str) -> dict[str, float]:
     suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
     several = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
     table, equal, batches, dims, norms, parts = several
-    scores, ranks, trunk = common.seed_scores(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
+    scores, trunk = common.seed_scores(equal, R1, "separated"), starts.of_trunk(equal)
+    low, high, losses = equal_ranks(equal)
     lead = common.difference(scores, f"{SOFTMAX}@5x15", "contrastive@5x15")
     own = common.difference(scores, f"{SOFTMAX}@5x15", f"{SOFTMAX}@25x3")
     norm = common.difference(common.seed_scores(norms, R1, "separated"), *LAYER_NORM)
@@ -280,7 +283,7 @@ def _of_study(main: str) -> dict[str, float]:
     return {
         "lift": 100 * tables.lift(pd.concat([alike, pd.Series({PRETRAINED: trunk})])),
         **{"layouts_lift": 100 * (layouts.mean() - trunk), "sized_lift": 100 * sized},
-        **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
+        **{"rank_low": low, "rank_high": high, "losses": losses},
         "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
         **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
@@ -292,7 +295,7 @@ def _of_study(main: str) -> dict[str, float]:
     }
 
 
-def equal_ranks(records: StudyRecords) -> common.Ranks:
-    """The ranks that normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
+def equal_ranks(records: StudyRecords) -> tuple[float, float, int]:
+    """`common.ranks_of` normalised softmax by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
     return common.ranks_of(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
