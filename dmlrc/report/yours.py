@@ -20,21 +20,23 @@ def answer(records: StudyRecords) -> str:
     counts = "search and seed" if "seed_ci95" in frame else "the seed alone, since each loss was searched once"
     sentences = [
         f"On `{records.name}` **{_name(best)}** has the highest MAP@R, {labels.one_digit(trained['mean'].max())} %.",
-        f"With it {'ties' if len(tied) == 1 else 'tie'} {labels.listed(tied)}." if tied else "No other ties with it.",
+        f"{labels.listed(tied)} {'ties' if len(tied) == 1 else 'tie'} with it." if tied else "No other ties with it.",
         f"These ties count noise of {counts}.",
-        _untrained(frame, trained["mean"]),
+        _untrained(tables.accuracy(records)),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _untrained(frame: pd.DataFrame, trained: pd.Series) -> str:
-    untrained = frame.loc[frame["method"] == PRETRAINED, "mean"]
-    if untrained.empty:
+def _untrained(frame: pd.DataFrame) -> str:
+    joined = frame[frame["setting"] == "concatenated"].pivot(index="metric", columns="method", values="mean")
+    if PRETRAINED not in joined:
         return ""
-    above = int((trained > untrained.max()).sum())
+    above = joined.drop(columns=PRETRAINED).gt(joined[PRETRAINED], axis=0).sum(axis=1)
+    count = above["map_at_r"]
     return (
-        f"Without any training MAP@R is {labels.one_digit(untrained.max())} %, which "
-        f"{above or 'none'} of {len(trained)} losses {'exceeds' if above == 1 else 'exceed'}."
+        f"Untrained MAP@R is {labels.one_digit(joined.loc['map_at_r', PRETRAINED])} %; {count or 'none'} of "
+        f"{joined.shape[1] - 1} losses {'exceeds' if count == 1 else 'exceed'} it, in P@1 "
+        f"{above['precision_at_1'] or 'none'}."
     )
 
 

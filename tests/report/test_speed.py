@@ -52,12 +52,16 @@ def test_numbers_of_made_up_measurements(tmp_path):
     rows = [("step a, 8", "plain loop, pytorch-metric-learning", 2.0, 3.0), ("a metric", "faiss.knn alone", 2.0, 1.0)]
     frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")
     frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
-    frame.assign(ours_ms=2.5, commit="0").to_csv(tmp_path / "peers-gpu.csv", index=False)
+    scored = pd.DataFrame({"what": ["P@1"], "peer": ["its Calculator"], "ours_ms": [1.0], "ratio": [5.0]})
+    there = pd.concat([frame.assign(ours_ms=2.5), scored]).assign(commit="0")
+    there.to_csv(tmp_path / "peers-gpu.csv", index=False)
     assert page.numbers() == {
         "cpu.median": 1.5,
         "cpu.least_over_library": 1.5,
         "cpu.slower": 1,
         "cpu.slower_than_a_part": 1,
+        "gpu.scoring.low": 5.0,
+        "gpu.scoring.high": 5.0,
         "gpu.steps_slower": 1.0,
         "largest.images": "8,000",
         "largest.seconds": pytest.approx(64),
@@ -76,12 +80,14 @@ def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypat
     rows = [("step a, 8", page.LIBRARY, 2.0, 1.0), ("loss a, 8", page.LIBRARY, 2.0, 1.0)]
     frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")
     frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
-    frame.assign(ours_ms=1.5, commit="0").to_csv(tmp_path / "peers-gpu.csv", index=False)
+    scored = pd.DataFrame({"what": ["P@1"], "peer": ["its Calculator"], "ours_ms": [1.0], "ratio": [0.5]})
+    there = pd.concat([frame.assign(ours_ms=1.5), scored]).assign(commit="0")
+    there.to_csv(tmp_path / "peers-gpu.csv", index=False)
     found = {}
     monkeypatch.setattr(prose, "put", lambda numbers: None)
     monkeypatch.setattr(prose, "says", lambda sentence, holds: found.__setitem__(sentence, holds))
     exec(cell.source, {"prose": prose, "edition": []})
-    assert len(found) == 9
+    assert len(found) == 10
     assert [sentence for sentence, holds in found.items() if holds] == []
 
 

@@ -136,7 +136,13 @@ _RANKED = {"musgrave": _ranked_by_musgrave, "roth": _ranked_by_roth, "fehervari"
 
 def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:
     """Publish `report_card` under a name: the answer beside the id, which leads to the exhibit. given: of `table`."""
-    heads = {"outcome": "ours", "extent": "by how much", "shows": "it shows", "called": "there", "paper": "paper"}
+    heads = {
+        "outcome": "ours",
+        "extent": "by how much",
+        "shows": "it shows",
+        "called": "in the paper",
+        "paper": "paper",
+    }
     if frame["paper"].nunique() == 1:
         del heads["paper"]
     cells = frame.assign(extent=list(map(_measure, frame.itertuples())))[list(heads)].rename(columns=heads)

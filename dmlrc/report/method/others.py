@@ -1,7 +1,7 @@
 """The losses that other papers train with fixed settings: their rows in the tables around every study, as cells."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -150,7 +150,7 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
         for paper, table in tables_of.items()
         for study, records in recorded[table.experiment].items()
     }
-    placed = {key: _standing(frame) for key, frame in means.items()}
+    placed = {key: _standing(frame, roth.REGULARISED) for key, frame in means.items()}
     for table, method in those:
         row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
@@ -180,13 +180,19 @@ def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> 
     return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 
 
-def _standing(means: pd.DataFrame) -> pd.DataFrame:
-    """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method."""
+def _standing(means: pd.DataFrame, apart: Collection[str] = ()) -> pd.DataFrame:
+    """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method.
+
+    apart: methods that are ranked among themselves, as their paper has them.
+    """
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
-    ranks, untrained = statistics.by_luck_of_seeds(trained), means["mean"].get(PRETRAINED, np.nan)
+    trained = trained.assign(block=trained.index.isin(list(apart)))
+    ranks, untrained = statistics.by_luck_of_seeds(trained, ["block"]), means["mean"].get(PRETRAINED, np.nan)
+    counts = trained.groupby("block")["mean"].transform("size")
     places = map(partial(labels.rank_range, between="–"), ranks["rank_low"], ranks["rank_high"])
-    notes = {"note": [f" ({place} of {len(trained)})" for place in places], "among_best": ranks["among_best"]}
-    return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, **notes)
+    notes = [f" ({place} of {count})" for place, count in zip(places, counts, strict=True)]
+    given = {"half": trained["ci95"], "untrained": untrained, "among_best": ranks["among_best"]}
+    return trained[["mean"]].assign(note=notes, **given)
 
 
 def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:

@@ -83,8 +83,9 @@ def numbers() -> dict[str, float | str]:
 
     cpu.median: without the peers that do a part of the work alone. cpu.least_over_library: the least ratio to
     pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those whose peer does a part of the work.
-    gpu.steps_slower: the share of training steps that a core of a CPU does in less time. workers.two, workers.most: how
-    many times as fast a small study is with two workers, and with more than cores.
+    gpu.scoring: the ratios to its evaluation. gpu.steps_slower: the share of training steps that a core of a CPU does
+    in less time. workers.two, workers.most: how many times as fast a small study is with two workers, and with more
+    than cores.
     """
     on_a_cpu, grown, fitted = peers(), growth(), exponents()
     ratio, peer = on_a_cpu["ratio"], on_a_cpu["peer"]
@@ -94,6 +95,7 @@ def numbers() -> dict[str, float | str]:
         frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"]
         for frame in (peers("peers-gpu"), on_a_cpu)
     )
+    scoring = on_a_gpu().loc[lambda frame: frame["peer"].str.contains("Calculator"), "ratio"]
     of_study = grown[grown["task"] == "study"].set_index("size")["seconds"]
     faster = of_study.iloc[0] / of_study
     of_images = fitted.drop("proposal")
@@ -102,6 +104,7 @@ def numbers() -> dict[str, float | str]:
         "cpu.least_over_library": float(ratio[peer.str.contains(LIBRARY)].min()),
         "cpu.slower": int((ratio < 1).sum()),
         "cpu.slower_than_a_part": int((ratio[part] < 1).sum()),
+        **prose.span("gpu.scoring", scoring),
         "gpu.steps_slower": float((there > here.reindex(there.index)).mean()),
         "largest.images": f"{largest['size']:,}",
         "largest.seconds": float(largest["seconds"]),
