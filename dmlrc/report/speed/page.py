@@ -95,7 +95,7 @@ def numbers() -> dict[str, float | str]:
         frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"]
         for frame in (peers("peers-gpu"), on_a_cpu)
     )
-    scoring = on_a_gpu().loc[lambda frame: frame["peer"].str.contains("Calculator"), "ratio"]
+    scoring = peers("peers-gpu").loc[lambda frame: frame["peer"].str.contains("Calculator"), "ratio"]
     of_study = grown[grown["task"] == "study"].set_index("size")["seconds"]
     faster = of_study.iloc[0] / of_study
     of_images = fitted.drop("proposal")
