@@ -185,10 +185,10 @@ def test_a_loss_that_needs_a_file_beside_it_is_no_entry_and_leaves_the_earlier_o
 
 def test_what_lies_where_the_command_is_given_belongs_to_no_entry(file, monkeypatch):
     """A new process finds what lies in the folder that it works in: not that of the reader."""
-    (file.parent / "beside_mine.py").write_text("def twice(value):\n    return 2 * value\n")
-    file.write_text(SOURCE.replace("from dmlrc", "from beside_mine import twice\nfrom dmlrc"))
+    (file.parent / "beside_an_entry.py").write_text("def twice(value):\n    return 2 * value\n")
+    file.write_text(SOURCE.replace("from dmlrc", "from beside_an_entry import twice\nfrom dmlrc"))
     monkeypatch.chdir(file.parent)
-    with pytest.raises(UsageError, match=r"an entry is one file: .*beside_mine"):
+    with pytest.raises(UsageError, match=r"an entry is one file: .*beside_an_entry"):
         enter(file)
 
 
