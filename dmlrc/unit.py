@@ -69,7 +69,6 @@ def _configuration(unit: Unit, count: int) -> saved.Configuration:
     shape = data.extent(images.photographs)[2] if isinstance(images, data.FeatureSet) else images.shape
     shared = {field.name for field in fields(saved.Configuration)} & {field.name for field in fields(protocol)}
     settings = {name: getattr(protocol, name) for name in shared}
-    outside = models.weights_digest(protocol.trunk, protocol.weights) if protocol.computes_once else {}
     return saved.Configuration(
         **settings,
         normalize=normalized(unit.method),
@@ -81,7 +80,7 @@ def _configuration(unit: Unit, count: int) -> saved.Configuration:
         method=unit.method.name,
         params=unit.params,
         commit=provenance.commit(),
-        digests=outside,
+        digests=models.weights_digest(protocol.trunk, protocol.weights) if protocol.computes_once else {},
     )
 
 
