@@ -220,10 +220,10 @@ def board_check(
     seed: Annotated[int | None, typer.Option(min=0, help="Of which ones; default others each time.")] = None,
 ) -> None:
     """Check entries of the board. The file is the loss that was trained, nothing is missing, units run again agree."""
-    entries = [entry] if entry else dmlrc.board.entries()
+    entries = dmlrc.board.entries()
     if not entries:
         raise MissingDataError(f"there is no entry in {dmlrc.paths.results()}: name the clone in DMLRC_HOME")
-    for name in entries:
+    for name in [entry] if entry else entries:
         _print_lines(dmlrc.board.check_board(name, units, seed))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from dmlrc import building, names, paths, preflight, records, search
 from dmlrc import run as runner
 from dmlrc.errors import MissingDataError, UsageError, unknown
-from dmlrc.methods import Method
+from dmlrc.methods import PRETRAINED, Method
 from dmlrc.plan import Plan
 from dmlrc.protocol import TABLE, Study
 from dmlrc.records import StudyRecords
@@ -163,7 +163,7 @@ def here() -> dict[str, dict[str, Counter]]:
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):
             counts.setdefault(method, Counter())[kind] += 1
-        comparisons[name] = dict(sorted(counts.items()))
+        comparisons[name] = {method: counts[method] for method in sorted(counts.keys() - {PRETRAINED})}
     return comparisons
 
 
@@ -178,6 +178,7 @@ def remove(name: str) -> Path:
     folder = paths.runs() / name
     with records.running(name, comparisons[name]), records.writing_meta(name):
         removed = folder.with_name(f".{folder.name}.removed")
+        shutil.rmtree(removed, ignore_errors=True)  # what a killed call left
         folder.rename(removed)  # at once: a half of it would be a whole to others
         shutil.rmtree(removed)
     return folder

@@ -52,7 +52,7 @@ def unknown(kind: str, name: object, known, finder: str = "") -> UsageError:
 
     known = sorted(known)
     near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}" if known else "there is none yet"
     if finder and not near:
         nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0)
         hint = f"the nearest are {', '.join(nearest)}; {finder}"

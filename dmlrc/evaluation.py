@@ -199,7 +199,7 @@ def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:
         features = training.embed_images(trunk, prepared.source, prepared.splits.test)
     standard = StandardScaler().fit_transform(features.cpu().numpy())
     copies = {"separated": 1}
-    if (models_joined := prepared.protocol.folds * prepared.protocol.members) > 1:
+    if (models_joined := max(prepared.protocol.folds, 1) * prepared.protocol.members) > 1:
         copies["concatenated"] = models_joined
     scores = {}
     for setting, count in copies.items():

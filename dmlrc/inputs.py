@@ -66,8 +66,8 @@ class ImageSource:
     def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
         images, protocol = self._store[indices,], self.protocol  # (B, C, H, W)
         if protocol.augmentation == "affine":
-            return augment.random_affine(images, generator)
-        if protocol.augmentation in ("none", "flip"):
+            images = augment.random_affine(images, generator)
+        if protocol.augmentation in ("none", "flip", "affine"):
             crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
         elif protocol.augmentation == "place":
             crops = augment.random_place(images, protocol.crop_size, generator)
@@ -75,7 +75,7 @@ class ImageSource:
             crops = augment.random_resized_crop(
                 images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
             )
-        mirrors = self.images.flip and protocol.augmentation != "none"
+        mirrors = self.images.flip and protocol.augmentation not in ("none", "affine")
         return augment.random_flip(crops, generator) if mirrors else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
@@ -256,8 +256,6 @@ def _prepared(
     dataset: str, protocol: Protocol, class_order: str, seed: int, contents: str | None, place: torch.device
 ) -> PreparedData:
     images = load_images(dataset, protocol)
-    if isinstance(images, FeatureSet):
-        _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
     if protocol.computes_once:
         source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), place)
@@ -278,10 +276,13 @@ def _check_made_by(features: FeatureSet, given: TrunkInput) -> None:
 
 
 def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
-    """The images of a data set, stored as a protocol wants them, or the features that it consists of."""
-    # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
-    stored_as_seen = given.augmentation == "affine" or given.square == "squash"
-    return data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
+    """The images of a data set, as a protocol wants them, or its features; UsageError for those of another trunk."""
+    # these are augmented at the size from which evaluation crops; other photographs are cropped from what is stored
+    stored_as_seen = given.augmentation in ("affine", "place") or given.square == "squash"
+    images = data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
+    if isinstance(images, FeatureSet):
+        _check_made_by(images, getattr(given, "trunk_input", given))
+    return images
 
 
 @functools.lru_cache(maxsize=2)

@@ -12,7 +12,7 @@ from dmlrc import data, models, papers
 from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
-from dmlrc.inputs import device, load_images, split
+from dmlrc.inputs import device, load_images, make_trunk, split
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
@@ -70,6 +70,13 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
     for name, reason in reasons.items():
         print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
     return fit
+
+
+def check_trunk(study: Study) -> None:
+    """Raise DmlrcError for a trunk that cannot be made, or cut. Of a data set of features nobody makes it."""
+    if isinstance(load_images(study.dataset, study.effective_protocol), ImageSet):
+        with chance_of_its_own():
+            make_trunk(study.effective_protocol)
 
 
 def _check_trunk(method: Method, protocol: Protocol) -> None:

@@ -77,7 +77,8 @@ def run(
     ------
     UsageError
         For a name in the place of a study or a method, for a method that has the name of another one, for an executor
-        of threads, and where the data is too small for all methods, or for one of those that were asked for.
+        of threads, for fewer trials than a search of it on record has, and where the data is too small for all methods,
+        or for one of those that were asked for.
     DmlrcError
         Where another process runs one of them.
     """
@@ -102,6 +103,12 @@ def run(
         return todo
 
     todo = planned()
+    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)  # the first are cut where shown
+    if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
+        raise UsageError(
+            f"study {study.name!r} has searches of {trials} trials on record, whose best are rerun, and would now have "
+            f"{study.budget.trials}: give it as many again, or another name"
+        )
     for sentence in todo.warnings():
         print(sentence, file=sys.stderr)
     if todo.is_done:

@@ -64,7 +64,7 @@ def _record(unit: Unit) -> dict:
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 
 
-def _configuration(unit: Unit, models: int) -> saved.Configuration:
+def _configuration(unit: Unit, count: int) -> saved.Configuration:
     protocol, images = unit.protocol, load_images(unit.dataset, unit.protocol)
     shape = data.extent(images.photographs)[2] if isinstance(images, data.FeatureSet) else images.shape
     shared = {field.name for field in fields(saved.Configuration)} & {field.name for field in fields(protocol)}
@@ -74,12 +74,13 @@ def _configuration(unit: Unit, models: int) -> saved.Configuration:
         normalize=normalized(unit.method),
         channels=shape[0],
         side=shape[-1],
-        models=models,
+        models=count,
         study=unit.study,
         dataset=unit.dataset,
         method=unit.method.name,
         params=unit.params,
         commit=provenance.commit(),
+        digests=models.weights_digest(protocol.trunk, protocol.weights) if protocol.computes_once else {},
     )
 
 

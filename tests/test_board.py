@@ -53,6 +53,13 @@ def file(tmp_path):
     return path
 
 
+def test_where_there_is_no_entry_none_is_checked(call):
+    assert "there is no entry in" in call("board", "check")[2]
+    assert "there is no entry in" in call("board", "check", "mine")[2]
+    with pytest.raises(UsageError, match=r"^unknown entry 'mine': there is none yet$"):
+        list(board.check_board("mine"))
+
+
 def enter(file):
     """The name of an entry of the loss in a file, run and written."""
     [method] = comparison.read_methods(file)

@@ -1,5 +1,6 @@
 """One's own loss beside the methods of a study: files of losses, smaller budgets, what is taken over and what not."""
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -197,6 +198,25 @@ def test_comparisons_are_listed_and_removed(committed, call, capsys):
     assert "no comparison was made here" in command("--remove", "base-compare")[1]
     assert records.load("base").trials.equals(before.trials)
     assert command()[0] == command("mine.py", "--list")[0] == 2
+
+
+def test_the_untrained_trunk_is_no_method_of_a_comparison(made_up):
+    comparison.run_comparison(comparison.comparison_study(BASE, trials=1, reruns=1), BASE, [MINE])
+    assert (paths.runs() / "base-compare" / "pretrained").is_dir()
+    assert list(comparison.here()["base-compare"]) == ["arcface", "contrastive", "mine", "triplet"]
+
+
+def test_what_a_killed_removal_left_is_in_the_way_of_none(committed, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    for ends in (killed, shutil.rmtree):
+        comparison.run_comparison(comparison.comparison_study(BASE, trials=2, reruns=1), BASE, [MINE])
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(shutil, "rmtree", ends)
+            comparison.remove("base-compare")
+    assert not list(paths.runs().glob("*base-compare*removed"))
+    assert comparison.here() == {}
 
 
 def test_methods_without_records_are_run_in_the_study_where_the_budget_is_its_own(made_up):

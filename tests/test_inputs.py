@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from small_units import PHOTOGRAPHS
 from torch import nn
 
@@ -251,6 +252,12 @@ def prepared():
     return inputs.PreparedData(labels, halves, source, protocol)
 
 
+def test_the_pretrained_row_is_joined_where_the_models_of_an_ensemble_are(prepared):
+    for folds, members, joined in ((0, 1, False), (0, 2, True), (2, 1, True)):
+        protocol = replace(prepared.protocol, folds=folds, members=members)
+        assert ("concatenated" in evaluation.pretrained_scores(replace(prepared, protocol=protocol))) is joined
+
+
 def test_the_concatenated_score_is_that_of_all_embeddings_joined_at_equal_weight(prepared):
     """Of unit vectors, so that the joined ones are divided by the square root of their number."""
     labels, names = prepared.labels[prepared.splits.test], prepared.protocol.test_metrics
@@ -310,6 +317,23 @@ def test_a_split_that_nobody_knows_or_that_has_no_order_is_refused(changes, orde
     images = replace(images, partition=np.array(["train", "train", "test", "test"]))
     with pytest.raises(UsageError, match=says):
         inputs.split(images, replace(musgrave2020.FROZEN, **changes), order, 0)
+
+
+@pytest.mark.parametrize("augmentation", ["affine", "place"])
+def test_a_crop_in_training_is_of_the_size_and_scale_of_that_in_evaluation(tmp_path, augmentation):
+    """Stripes of 16 pixels in images of 256, brought to 64 and cropped to 48: twelve of 4."""
+    stripes = np.tile(255 * (np.arange(256) // 16 % 2), (256, 1)).astype(np.uint8)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Image.fromarray(stripes).save(tmp_path / name / "0.png")
+    protocol = replace(musgrave2020.CHARACTERS, augmentation=augmentation, image_size=64, crop_size=48)
+    source = inputs.ImageSource(inputs.load_images(f"folder:{tmp_path}", protocol), protocol, torch.device("cpu"))
+    [trained] = source.train(np.arange(2)[None], torch.Generator().manual_seed(0))
+    evaluated = source.evaluate(np.arange(2))
+    assert trained.shape == evaluated.shape == (2, 3, 48, 48)
+    for crop in (*trained, *evaluated):
+        edges = (crop[0, 24, 1:] > 0.5) != (crop[0, 24, :-1] > 0.5)
+        assert 10 <= edges.sum() <= 13
 
 
 def test_an_augmentation_that_nobody_knows_is_refused():

@@ -708,6 +708,18 @@ def test_what_ended_well_beside_an_error_is_recorded(tiny, home):
     assert plan.progress(tiny)[0] == 2
 
 
+def test_fewer_trials_than_are_on_record_are_refused(tiny, whole):
+    """The reruns would be of the best of fewer trials than the study is said to have."""
+    before, fewer = facts(), replace(tiny, budget=replace(tiny.budget, trials=tiny.budget.trials - 1))
+    with pytest.raises(
+        UsageError, match=r"study 'tiny' has searches of 2 trials on record, .* now have 1: .* another name"
+    ):
+        run.run(fewer)
+    same(facts(), before)
+    run.run(replace(tiny, budget=replace(tiny.budget, reruns=1)))  # fewer reruns are of the same trial
+    same(facts(), before)
+
+
 def test_a_study_under_way_with_more_repetitions_is_not_exported_as_complete(home):
     """By the catalogue it has one, which is whole."""
     smoke = studies.get("glyphs-smoke")

@@ -1,6 +1,7 @@
 """The trainer: checkpoints, plateau, divergence, every kind of loss."""
 
 import contextlib
+import copy
 import gc
 import time
 import weakref
@@ -569,6 +570,25 @@ def test_graphs_of_an_earlier_unit_are_freed_before_one_is_captured(monkeypatch,
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *of: there.append(old()))
     training.Graph(torch.nn.Linear(1, 1), torch.ones(1, 1))
     assert there == [None]
+
+
+def test_the_capture_of_a_graph_leaves_the_statistics_of_batches_as_they_were(monkeypatch):
+    """It runs the model three times on the first batch."""
+
+    def captured(model, inputs):
+        for _ in range(3):
+            model(*inputs)
+        return model
+
+    monkeypatch.setattr(torch.cuda, "Stream", Mock())
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", captured)
+    model = torch.nn.BatchNorm1d(3)
+    model.project = model.forward
+    before = copy.deepcopy(model.state_dict())
+    graph = training.Graph(model, torch.rand(5, 3))
+    assert all(torch.equal(after, before[name]) for name, after in model.state_dict().items())
+    graph.project(torch.rand(5, 3))
+    assert model.num_batches_tracked == 1
 
 
 def test_a_part_that_is_one_class_cannot_be_scored():

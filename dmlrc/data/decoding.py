@@ -15,6 +15,7 @@ they are refused.
 """
 
 import functools
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,8 @@ if errors.has("heic"):
 FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 """What is read, whatever a file's name says: PIL knows formats that start other programs, as PostScript does."""
 MOST_PIXELS = 89_478_485
-"""Of a file, PIL's own limit for a warning: 268 MB in memory. A JPEG above it is decoded smaller."""
+"""Of a file, PIL's own limit for a warning: 268 MB in memory. A JPEG of up to twice as many is decoded smaller."""
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # see `_fit`
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache
 _LONGEST = 8  # times the shorter side: an image longer than that is a strip
@@ -73,6 +75,8 @@ def decode(file: Path, form: Form) -> np.ndarray:
             return stored(image, form)
     except FileNotFoundError:
         raise absent(file) from None
+    except Image.DecompressionBombError:  # of `_fit`, and of PIL itself from twice as many
+        raise DmlrcError(f"image {file} has more than {MOST_PIXELS:,} pixels: make it smaller, or remove it") from None
     except Exception as error:  # a damaged file can raise anything
         why = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
         raise DmlrcError(f"image {file} is damaged or not an image{why}: restore it, or remove it") from error
@@ -86,12 +90,12 @@ def readable() -> list[str]:
 
 
 def _fit(image: Image.Image, size: int) -> None:
-    """Have a JPEG of too many pixels decoded smaller. Raises ValueError for any other such image."""
+    """Have a JPEG of too many pixels decoded smaller. Raises DecompressionBombError for any other such image."""
     if image.width * image.height <= MOST_PIXELS:
         return
     image.draft("RGB", (2 * size, 2 * size))  # the smallest eighth, quarter or half that is not below this
     if image.width * image.height > MOST_PIXELS:
-        raise ValueError(f"it has more than {MOST_PIXELS:,} pixels: make it smaller")
+        raise Image.DecompressionBombError
 
 
 def stored(image: Image.Image, form: Form) -> np.ndarray:

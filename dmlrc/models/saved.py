@@ -7,7 +7,7 @@ part alone is in it: the rest are the weights with which training began, and the
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,11 @@ from dmlrc.data import augment
 from dmlrc.data.cache import decode_all
 from dmlrc.data.decoding import Form, decode, stored
 from dmlrc.data.listing import is_image
+from dmlrc.data.registry import SOURCES
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models import partial
 from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
+from dmlrc.models.files import weights_digest
 from dmlrc.models.trunks import fixed_trunk
 
 BATCH = 32
@@ -39,7 +41,8 @@ class Configuration:
     trunk, weights, frozen_trunk, train_from, freeze_batch_norm, embedding_dim, layer_norm, image_size, crop_size: as in
     `dmlrc.protocol.Protocol`. normalize: whether its loss was on embeddings of length 1. side, channels, square: how an
     image is stored before it is cropped, see `dmlrc.data.decoding.Form`. models: how many are joined.
-    study, dataset, method, params, commit: where it comes from.
+    study, dataset, method, params, commit: where it comes from. digests: of the weights of what did not train, see
+    `dmlrc.models.weights_digest`; none in the oldest files.
     """
 
     trunk: str
@@ -61,6 +64,7 @@ class Configuration:
     method: str
     params: dict[str, float | str]
     commit: str
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 class RetrievalModel(nn.Module):
@@ -73,6 +77,11 @@ class RetrievalModel(nn.Module):
         super().__init__()
         self.configuration = given = configuration
         trunk = fixed_trunk(given.trunk, given.weights)  # as `dmlrc.inputs` makes the part that stays as it is
+        if given.digests and weights_digest(given.trunk, given.weights) != given.digests:
+            raise DmlrcError(
+                f"the weights {given.weights!r} of {given.trunk} are others than those on which this model of study "
+                f"{given.study!r} was trained: put them back"
+            )
         self.stem = nn.Identity()
         if given.frozen_trunk:
             self.stem, trunk = trunk, FeatureTrunk(trunk.out_features)
@@ -119,7 +128,8 @@ class RetrievalModel(nn.Module):
     def form(self) -> Form:
         """The form in which images are decoded, that of the images it was trained on."""
         given = self.configuration
-        return Form(given.side, given.channels, given.square, upright=given.dataset.startswith("folder:"))
+        ink = given.dataset in SOURCES and SOURCES[given.dataset].form.ink
+        return Form(given.side, given.channels, given.square, ink, upright=given.dataset.startswith("folder:"))
 
 
 @dataclass(frozen=True)
@@ -157,7 +167,8 @@ def pack(configuration: Configuration, weights: Sequence[Weights]) -> bytes:
 def load(path: str | Path) -> RetrievalModel:
     """Read the model that `dmlrc study run --save-models` wrote, ready to embed.
 
-    Raises MissingDataError where the file or the trunk's own weights are missing, DmlrcError for another kind of file.
+    Raises MissingDataError where the file or the trunk's own weights are missing, DmlrcError for another kind of file,
+    for other weights of the trunk, and for one that other versions of its library make.
     """
     if not Path(path).is_file():
         raise MissingDataError(f"there is no model {path}: `dmlrc study run NAME --save-models` writes them")
@@ -173,7 +184,13 @@ def load(path: str | Path) -> RetrievalModel:
             f"{path} is no model of dmlrc ({type(error).__name__}: {error}): name a file that `dmlrc study run "
             "--save-models` wrote"
         ) from None
-    return RetrievalModel(configuration, weights)
+    try:
+        return RetrievalModel(configuration, weights)
+    except RuntimeError as error:  # of `load_state_dict`
+        raise DmlrcError(
+            f"{path} does not fit {configuration.trunk} as it is made here: take the torchvision and timm that "
+            f"it was made with, or remove it: `dmlrc study run {configuration.study} --save-models` makes it again"
+        ) from error
 
 
 def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int, int]:

@@ -374,13 +374,14 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 def enter_changed(like: str, settings: Iterable[str], name: str) -> Study:
     """The study that is as another one but for these settings, "lr=1e-4"; it stands in studies.toml from now on.
 
-    Raises UsageError as `changed` does, and where the data has room for none of its methods.
+    Raises DmlrcError as `changed` does, where the data has room for none of its methods, or its trunk cannot be made.
     """
     from dmlrc import preflight  # which loads torch
 
     chosen, entry = changed(like, own.settings(settings), name)
     if entry:
         preflight.fitting(chosen, chosen.methods)  # before anything is written
+        preflight.check_trunk(chosen)
         own.enter(entry)
     return chosen
 

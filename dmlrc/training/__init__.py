@@ -344,7 +344,10 @@ class Graph:
     def __init__(self, model: EmbeddingModel, inputs: Tensor):
         gc.collect()  # a graph of an earlier unit, held by a cycle: freed during a capture, it breaks the capture off
         self.stream = torch.cuda.Stream()
+        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # BatchNorm's: the capture runs the model
         self.project = torch.cuda.make_graphed_callables(_Projection(model), (inputs,))
+        for buffer, before in buffers:
+            buffer.copy_(before)
 
 
 class _Projection(nn.Module):

@@ -165,8 +165,24 @@ def test_an_image_of_too_many_pixels_is_refused_and_a_jpeg_decoded_smaller(tmp_p
     pixels = np.tile(RAMP * 255, (1000, 4)).astype(np.uint8)  # 1000 x 1024
     for suffix in (".png", ".jpg"):
         Image.fromarray(pixels).save(tmp_path / f"a{suffix}")
-    with pytest.raises(DmlrcError, match="more than 500,000 pixels: make it smaller"):
+    with pytest.raises(
+        DmlrcError, match=r"^image .*a\.png has more than 500,000 pixels: make it smaller, or remove it$"
+    ):
         decode(tmp_path / "a.png", Form(64))
+    with monkeypatch.context() as patch:
+        patch.setattr(Image, "MAX_IMAGE_PIXELS", 500_000)  # and PIL refuses from twice as many
+        with pytest.raises(DmlrcError, match=r"^image .*a\.jpg has more than 500,000 pixels: make it smaller"):
+            decode(tmp_path / "a.jpg", Form(64))
     small = decode(tmp_path / "a.jpg", Form(64))
     monkeypatch.setattr(decoding, "MOST_PIXELS", 2_000_000)
     assert np.abs(small.astype(int) - decode(tmp_path / "a.jpg", Form(64))).mean() < 3
+
+
+def test_pil_warns_of_no_size_that_is_checked_here(tmp_path):
+    Image.new("L", (1000, 1000)).save(tmp_path / "a.jpg")
+    script = (
+        "import sys; from pathlib import Path; from PIL import Image; from dmlrc.data.decoding import Form, decode\n"
+        "Image.MAX_IMAGE_PIXELS = 900_000; decode(Path(sys.argv[1]), Form(64))"
+    )  # in a process of its own, since pytest has filters of its own
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "a.jpg"], capture_output=True, check=True)
+    assert done.stderr == b""

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,14 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
             models.load(tmp_path / f"{name}.safetensors")
 
 
+OLD = saved.Configuration(  # all that the first files had
+    **{"trunk": "conv4", "weights": None, "frozen_trunk": False, "train_from": None, "models": 1},
+    **{"freeze_batch_norm": False, "embedding_dim": 8, "layer_norm": False, "normalize": True},
+    **{"image_size": 28, "crop_size": 28, "side": 28, "channels": 1, "square": "crop"},
+    **{"study": "a", "dataset": "glyphs", "method": "triplet", "params": {}, "commit": "0"},
+)
+
+
 def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
     torch.manual_seed(0)
     trunk = models.create_trunk("conv4", None)
@@ -147,12 +156,7 @@ def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
     trained = [models.EmbeddingModel(copy.deepcopy(head), 8).eval() for _ in range(2)]
     for weight in (weight for model in trained for weight in model.parameters()):
         torch.nn.init.normal_(weight, std=0.1)
-    given = saved.Configuration(
-        **{"trunk": "conv4", "weights": None, "frozen_trunk": False, "train_from": "layers.4", "models": 2},
-        **{"freeze_batch_norm": False, "embedding_dim": 8, "layer_norm": False, "normalize": True},
-        **{"image_size": 28, "crop_size": 28, "side": 28, "channels": 1, "square": "crop"},
-        **{"study": "a", "dataset": "glyphs", "method": "triplet", "params": {}, "commit": "0"},
-    )
+    given = replace(OLD, train_from="layers.4", models=2)
     (tmp_path / "a.safetensors").write_bytes(saved.pack(given, [model.state_dict() for model in trained]))
     torch.manual_seed(1)
     images = torch.rand(3, 1, 28, 28)
@@ -160,6 +164,37 @@ def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
         maps = stem.eval()(images).half().float()
         joined = torch.nn.functional.normalize(torch.cat([model(maps) for model in trained], dim=1))
         assert torch.allclose(models.load(tmp_path / "a.safetensors")(images), joined, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dataset", "ink"), [("omniglot", True), ("glyphs", False), ("folder:mine", False)])
+def test_an_image_is_embedded_as_those_of_its_data_set_were_stored(dataset, ink):
+    model = saved.RetrievalModel(replace(OLD, dataset=dataset), [])
+    assert model.form.ink is ink
+
+
+def test_a_trunk_of_another_version_is_said_in_a_sentence(tmp_path):
+    weights = models.EmbeddingModel(models.create_trunk("conv4"), 9).state_dict()
+    (tmp_path / "a.safetensors").write_bytes(saved.pack(OLD, [weights]))
+    with pytest.raises(
+        DmlrcError, match=r"a\.safetensors does not fit conv4 as it is made here: .* or remove it: `dmlrc study run a "
+    ):
+        models.load(tmp_path / "a.safetensors")
+
+
+def test_weights_that_were_replaced_since_are_refused(photos):
+    file = photos.parent / "w.pth"
+    torch.save(models.create_trunk("conv4").state_dict(), file)
+    trunk = f'\ntrunk = "conv4"\nweights = "{file}"\ncrop_size = 28\nembedding_dim = 4\n'
+    (photos.parent / "studies.toml").write_text(FROZEN.format(data=f'dataset = "folder:{photos}"{trunk}'))
+    chosen = studies.get("mine")
+    run.run(chosen, [chosen.method("contrastive")], save_models=True)
+    [path] = photos.parent.rglob("*.safetensors")
+    assert models.load(path).configuration.digests == models.weights_digest("conv4", str(file))
+    torch.save(models.create_trunk("conv4").state_dict(), file)
+    with pytest.raises(
+        DmlrcError, match=r"the weights .*w\.pth' of conv4 are others than .* study 'mine' .*put them back"
+    ):
+        models.load(path)
 
 
 def test_from_photographs_to_a_search_among_them(photos, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from dmlrc import cli, plan, records, studies
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.report import missing
 from dmlrc.studies import adapted, experiments, own, tuned
 
@@ -321,3 +321,19 @@ def test_settings_on_the_command_line_make_a_study_of_their_own(home, photograph
     (home / "studies.toml").write_text("x = 1\n")
     found = call(cli.app, ["study", "run", "x", "--set", "lr=1", "--as", "y"])
     assert "does not say what it is like" in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("like", "settings", "says"),
+    [
+        ("glyphs-smoke", ["trunk=timm:nope", "crop_size=28"], "unknown trunk 'timm:nope'"),
+        ("glyphs-smoke", ["weights=typo.pth"], "no weight file at typo.pth"),
+        ("glyphs-smoke", ["weights=imagenet"], "conv4 has no ImageNet weights"),
+        ("grocery-quick", ["trunk=resnet18", "crop_size=224"], "use data set 'grocery', the photographs"),
+    ],
+)
+def test_a_trunk_that_there_is_not_enters_no_study(home, like, settings, says):
+    """Or the corrected command would be refused: there would be a study of this name."""
+    with pytest.raises(DmlrcError, match=says):
+        studies.enter_changed(like, settings, "mine")
+    assert not (home / "studies.toml").exists()
