@@ -46,7 +46,9 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
                 f"method {method.name!r} has hyperparameters ({', '.join(params)}) but its loss is a ready module: "
                 "give the class instead, so that each trial can construct it"
             )
-        return copy.deepcopy(loss)
+        copied = copy.deepcopy(loss)
+        is_bare = isinstance(loss, tuple(losses.REGISTRY.values())) and not hasattr(loss, "unseen")
+        return losses.inputs.guard(copied, {}) if is_bare else copied
     if inspect.isclass(getattr(loss, "func", loss)):
         return _constructed(method.name, copy.deepcopy(loss), num_classes, embedding_dim, params)
     if callable(loss):
@@ -81,7 +83,7 @@ def _constructed(
             f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
             "hyperparameters: give them in the method's space or settings"
         ) from error
-    if type(result) in losses.REGISTRY.values():  # as `losses.create` does
+    if isinstance(result, tuple(losses.REGISTRY.values())):  # as `losses.create` does
         return losses.inputs.guard(result, arguments)
     return result if isinstance(result, nn.Module) else FunctionLoss(result, {})
 

@@ -158,7 +158,7 @@ def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
     comparisons = {}
     for name in records.recorded_in(paths.runs()):
-        if not name.endswith(names.COMPARED) or records.read_meta(paths.runs() / name, name)["kind"] != KIND:
+        if not name.endswith(names.COMPARED) or recorded.facts(paths.runs() / name).get("kind", KIND) != KIND:
             continue
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):

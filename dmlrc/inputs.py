@@ -258,7 +258,7 @@ def _prepared(
     images = load_images(dataset, protocol)
     splits = split(images, protocol, class_order, seed)
     if protocol.computes_once:
-        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), place)
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents, place), place)
     else:
         source = ImageSource(images, protocol, place)
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
@@ -286,7 +286,7 @@ def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | Featur
 
 
 @functools.lru_cache(maxsize=2)
-def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.ndarray:
+def _computed_once(dataset: str, given: TrunkInput, contents: str | None, place: torch.device) -> np.ndarray:
     """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them.
 
     The features are (N, F), or (N, 2, F) where training flips the images: those of each image and of its mirror image.
@@ -297,10 +297,10 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
     if isinstance(images, FeatureSet):
         return images.features.astype(np.float32)
     if given.train_from:
-        return frozen_maps(images, given, device())
+        return frozen_maps(images, given, place)
     if _flips(images, given):
-        return np.stack([frozen_features(images, given, device(), mirrored) for mirrored in (False, True)], axis=1)
-    return frozen_features(images, given, device())
+        return np.stack([frozen_features(images, given, place, mirrored) for mirrored in (False, True)], axis=1)
+    return frozen_features(images, given, place)
 
 
 _FILES: dict[str, str] = {}

@@ -100,8 +100,8 @@ def _check_range(searched: Float | Int) -> None:
         sound = False
     if not sound:
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
-    for end in ("low", "high"):
-        object.__setattr__(searched, end, _of_python(getattr(searched, end)))
+    for name, value in vars(searched).items():
+        object.__setattr__(searched, name, _of_python(value))
 
 
 def _of_python(value: Any) -> Any:

@@ -141,7 +141,7 @@ class Plan:
             right = {_key(unit) for unit in counting}  # beside the study, where it has one of another setting itself
             self.ended += counting
             self.stale += [unit for unit in stale if _key(unit) not in right]
-            finished = [unit for unit in counting if not _is_to_be_tried_again(unit) and not self._lacks_model(unit)]
+            finished = [unit for unit in counting if not records.died(unit) and not self._lacks_model(unit)]
             self._done[chain.key] = {(unit["kind"], unit["number"]): unit for unit in finished}
 
     def _lacks_model(self, unit: Mapping) -> bool:
@@ -231,11 +231,6 @@ def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
         for unit in beside
         if _key(unit) not in known or (unit["kind"] == "rerun" and unit["params"] != known[_key(unit)])
     ]
-
-
-def _is_to_be_tried_again(unit: Mapping) -> bool:
-    """Tell whether a unit killed its workers, which may be over; where its loss failed, it fails again."""
-    return unit.get("state") == "failed" and not unit.get("seconds")
 
 
 def _key(unit: Mapping) -> tuple:

@@ -43,9 +43,9 @@ def run(
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
-    Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
-    method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
-    loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
+    Stopped at any moment, the next call goes on where this one was. What killed its workers is tried again. Records of
+    a method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of
+    a loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
     at once, each other methods of it, as the jobs of an array do. A method for whose batches or splits the data is too
     small is left out, which is said too; all others are run.
 
@@ -77,7 +77,7 @@ def run(
     ------
     UsageError
         For a name in the place of a study or a method, for a method that has the name of another one, for an executor
-        of threads, for fewer trials than a search of it on record has, and where the data is too small for all methods,
+        of threads, for fewer trials than it was begun with, and where the data is too small for all methods,
         or for one of those that were asked for.
     DmlrcError
         Where another process runs one of them.
@@ -103,10 +103,11 @@ def run(
         return todo
 
     todo = planned()
-    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)  # the first are cut where shown
+    # a comparison is cut where it is shown, and a grid has one trial a rate
+    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)
     if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
         raise UsageError(
-            f"study {study.name!r} has searches of {trials} trials on record, whose best are rerun, and would now have "
+            f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
             f"{study.budget.trials}: give it as many again, or another name"
         )
     for sentence in todo.warnings():

@@ -45,7 +45,8 @@ def _record(unit: Unit) -> dict:
     except LossError as error:
         if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
             raise
-        return failed(unit, str(error), time.perf_counter() - started)  # with these hyperparameters; others may do
+        lacked_memory = isinstance(error.__cause__, MemoryError | torch.OutOfMemoryError)  # which may be over
+        return failed(unit, str(error), 0.0 if lacked_memory else time.perf_counter() - started)
     last = runs[-1]
     record |= {
         "state": last.state,

@@ -120,12 +120,15 @@ def folder_of_photographs(monkeypatch):
 
 
 def test_another_device_has_what_is_prepared_of_its_own(monkeypatch):
-    sources = []
+    sources, computed = [], []
+    monkeypatch.setattr(inputs, "frozen_maps", lambda images, given, place: computed.append(place) or np.zeros(1))
     for place in (CPU, torch.device("cpu", 0), CPU):
         monkeypatch.setattr(inputs, "device", lambda place=place: place)
         sources.append(inputs.prepare("glyphs-small", musgrave2020.SCRATCH, "default", 0).source)
+        inputs._computed_once("glyphs-small", PARTIAL.trunk_input, None, place)
     assert [source.device for source in sources] == [CPU, torch.device("cpu", 0), CPU]
     assert sources[0] is sources[2]
+    assert computed == [CPU, torch.device("cpu", 0)]
 
 
 @pytest.mark.parametrize("flip", [True, False])

@@ -66,10 +66,14 @@ def test_a_choice_is_between_different_words_or_numbers(values):
 
 
 def test_numbers_of_numpy_become_those_of_python_which_records_can_hold():
-    spaces = Choice(tuple(np.arange(1, 4))), Int(np.int64(1), np.int64(3)), Float(np.float32(0.5), np.float64(1))
+    spaces = (
+        Choice(tuple(np.arange(1, 4))),
+        Int(np.int64(1), np.int64(3)),
+        Float(np.float32(0.5), np.float64(1), first=np.float32(0.5)),
+    )
     method = Method("mine", "triplet", settings={"margin": np.float32(0.5), "word": "cosine"})
-    held = [*spaces[0].values, *(end for space in spaces[1:] for end in (space.low, space.high))]
-    assert json.loads(json.dumps([*held, method.settings])) == [1, 2, 3, 1, 3, 0.5, 1, method.settings]
+    held = [*spaces[0].values, *(end for space in spaces[1:] for end in (space.low, space.high)), spaces[2].first]
+    assert json.loads(json.dumps([*held, method.settings])) == [1, 2, 3, 1, 3, 0.5, 1, 0.5, method.settings]
 
 
 def test_what_cannot_be_chosen_is_no_point_of_a_space():

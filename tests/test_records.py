@@ -371,7 +371,7 @@ def test_locks_of_names_with_dots_are_not_one(home):
     locks = {lock_file(paths.runs(), *of) for of in names}
     assert len(locks) == len(names)
     assert lock_file(paths.runs(), *names[0]) in locks
-    longest = ("s" * 200, "m" * 100)
+    longest = ("s" * 200, "写" * 84)
     with records.running(longest[0], longest[1:]), records.writing_meta("a.b.c"), records.running("a", ["b.c"]):
         pass
 

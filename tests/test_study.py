@@ -342,6 +342,8 @@ def test_a_loss_that_fails_with_some_hyperparameters_is_recorded_and_the_search_
     assert plan.progress(replace(tiny, methods=(mine,))) == (5, 5)
     assert records.load("tiny").trials.set_index("trial")["finished"].equals(trials["finished"])
     assert not list((paths.runs() / "tiny").rglob("replaced-*"))
+    run.export(replace(tiny, methods=(mine,)))
+    assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
     always = cell(LOSS.replace("return -pull", "raise ValueError('no root')\n    return -pull"))
     with pytest.raises(UsageError, match="no root"):  # the first trial of a search, where it may always fail
         run.run(tiny, methods=[replace(always, name="always")])
@@ -712,7 +714,7 @@ def test_fewer_trials_than_are_on_record_are_refused(tiny, whole):
     """The reruns would be of the best of fewer trials than the study is said to have."""
     before, fewer = facts(), replace(tiny, budget=replace(tiny.budget, trials=tiny.budget.trials - 1))
     with pytest.raises(
-        UsageError, match=r"study 'tiny' has searches of 2 trials on record, .* now have 1: .* another name"
+        UsageError, match=r"study 'tiny' was begun with searches of 2 trials, .* now have 1: .* another name"
     ):
         run.run(fewer)
     same(facts(), before)

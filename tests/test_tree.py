@@ -34,7 +34,7 @@ def test_the_root_holds_what_is_read_first():
 
 
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
-FAULTS = {"library": 348, "report": 216}  # settings, kinds, digests and columns that the campaign of faults asked for
+FAULTS = {"library": 371, "report": 217}  # settings, kinds, digests and columns that the campaign of faults asked for
 CAPTIONS = 33  # what the captions of several tables share is shown once, and stands in the LaTeX of each
 CARDS = 24  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
 RECORDS = 172  # what a longer search gains and chooses, the gap that each ranking tells, a cross between numbers

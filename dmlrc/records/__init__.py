@@ -27,7 +27,17 @@ from dmlrc.methods import PRETRAINED
 from dmlrc.records import committed, meta, underway
 from dmlrc.records.committed import sha256
 from dmlrc.records.files import read_json, write_json, write_sealed, write_whole
-from dmlrc.records.frames import COLUMNS, FRAMES, MADE_BY, StudyRecords, from_units, joined, only, read_fingerprint
+from dmlrc.records.frames import (
+    COLUMNS,
+    FRAMES,
+    MADE_BY,
+    StudyRecords,
+    died,
+    from_units,
+    joined,
+    only,
+    read_fingerprint,
+)
 from dmlrc.records.meta import grown, protocol, read_meta, read_raw_meta
 from dmlrc.records.underway import (
     is_begun,

@@ -123,6 +123,14 @@ def typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame.assign(**{column: frame[column].astype(float) for column in other}) if other else frame
 
 
+def died(units: Mapping | pd.DataFrame) -> Any:
+    """Tell of a unit, or of every row of a frame, whether it killed its workers, and so is tried again.
+
+    Such a unit has no seconds. Where its own loss failed, a trial has some: it would fail again.
+    """
+    return (units.get("state") == "failed") & (units.get("seconds", 0.0) == 0)
+
+
 def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     """All records made here, and the committed ones of every trial and rerun that was not made here again.
 

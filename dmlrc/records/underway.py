@@ -157,8 +157,8 @@ def lock_file(folder: Path, *of: str) -> Path:
 
     Its digest tells names apart that would be one with their dots and slashes replaced, and has room on every disk.
     """
-    words, digest = "-".join(of).replace("/", "-"), hashlib.sha256("\0".join(of).encode()).hexdigest()
-    return folder / f".{words[:80]}-{digest[:16]}.lock"
+    words, digest = "-".join(of).replace("/", "-").encode()[:80], hashlib.sha256("\0".join(of).encode()).hexdigest()
+    return folder / f".{words.decode(errors='ignore')}-{digest[:16]}.lock"
 
 
 def unit_problems(study: str) -> list[str]:

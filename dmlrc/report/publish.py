@@ -48,7 +48,6 @@ _ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
 """A role of MyST, of which its text stays."""
 _MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
 """What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
-"""A "0 of 3", for which a sentence has another word."""
 _NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 _ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
 """A table that scrolls where the page is narrower."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc import studies
 from dmlrc.protocol import own_metric
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, died
 from dmlrc.report import about, console, labels, rates, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
 
@@ -49,15 +49,16 @@ def _own_settings(records: StudyRecords) -> list[str]:
 def _unfinished(records: StudyRecords) -> list[str]:
     """Lines on the methods of a study that are not whole, and on what each has; none where the study is finished.
 
-    What failed is run again.
+    What killed its workers is run again.
     """
     budget, known = records.meta["budget"], studies.known().get(records.name)
     methods = [method.name for method in known.methods] if known else list(records.meta.get("settings", ()))
     if records.meta["kind"] == "comparison":  # its settings are those of the study that it stands beside
         methods = [*dict.fromkeys([*records.trials["method"], *records.reruns["method"]])]
     searches, runs = records.meta.get("repetitions", 1), tables.status(records, dict.fromkeys(methods)).loc[methods]
-    done = {"trials": runs["trials"] - runs["failed"], "reruns": runs["reruns"] + runs["diverged_reruns"]}
-    lacking = runs["state"].isin(("unfinished", "not run")) | (runs["failed"] + runs["failed_reruns"] > 0)
+    killed = died(records.trials).groupby(records.trials["method"]).sum().reindex(runs.index, fill_value=0)
+    done = {"trials": runs["trials"] - killed, "reruns": runs["reruns"] + runs["diverged_reruns"]}
+    lacking = runs["state"].isin(("unfinished", "not run")) | (killed + runs["failed_reruns"] > 0)
 
     def asked(number: dict[str, int], between: str) -> str:
         return between.join(labels.plural(count, kind[:-1]) for kind, count in number.items() if budget[kind])

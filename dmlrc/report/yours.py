@@ -35,8 +35,8 @@ def _untrained(frame: pd.DataFrame) -> str:
     count = above["map_at_r"]
     return (
         f"Untrained MAP@R is {labels.one_digit(joined.loc['map_at_r', PRETRAINED])} %; {count or 'none'} of "
-        f"{joined.shape[1] - 1} losses {'exceeds' if count == 1 else 'exceed'} it, in P@1 "
-        f"{above['precision_at_1'] or 'none'}."
+        f"{joined.shape[1] - 1} losses {'exceeds' if count == 1 else 'exceed'} it"
+        + (f", and {above['precision_at_1'] or 'none'} in P@1." if "precision_at_1" in above else ".")
     )
 
 

@@ -60,8 +60,8 @@ def of_python(study: Study) -> Path:
     """
     done, total = recorded.count(study)
     kept = records.load(study.name)
-    failed = any((frame["state"] == "failed").any() for frame in (kept.trials, kept.reruns))
-    return records.export_records(study.name, done == total and not failed)
+    died = any(records.died(frame).any() for frame in (kept.trials, kept.reruns))
+    return records.export_records(study.name, done == total and not died)
 
 
 _ATTRIBUTES = (*records.MADE_BY, "steps", "reason")

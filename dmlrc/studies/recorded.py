@@ -26,7 +26,7 @@ UnitKey = tuple[str, int, str, int]
 def count(study: Study) -> tuple[int, int]:
     """Count the units of a study that are recorded, here or committed, and those that it has."""
     budget, committed = study.budget, paths.committed(study.name)
-    meta = _meta(committed / "meta.json")
+    meta = facts(committed)
     whole = {"complete": True, "budget": vars(budget), "repetitions": study.repetitions}
     if meta.items() >= whole.items():
         return study.units, study.units
@@ -69,10 +69,10 @@ def _of_meta(folder: Path, name: str) -> Study:
     return Study(name, protocol=records.protocol(meta), budget=Budget(**budget), methods=methods, **shared)
 
 
-def _meta(path: Path) -> dict[str, Any]:
-    """Read what stands there, nothing where it cannot be read: `dmlrc study check` says why."""
+def facts(folder: Path) -> dict[str, Any]:
+    """Read the meta.json of a folder, as nothing where it cannot be read: `dmlrc study check` says why."""
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return meta if isinstance(meta, dict) else {}

@@ -18,7 +18,7 @@ from dmlrc.building import build_loss, checked_value, failing, failing_sampler, 
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.splits import Splits, meta_labels
-from dmlrc.errors import DivergedError, UsageError, unknown
+from dmlrc.errors import DivergedError, LossError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
@@ -210,8 +210,14 @@ class Learner:
     def value(self, embeddings: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: (B, D), (B,) -> scalar. Raises UsageError where a loss of one's own fails."""
         method = self.task.method
-        with failing(method, "{} embeddings of {} numbers".format(*embeddings.shape)), self.watched():
-            value = checked_value(method.name, self.loss(embeddings, targets))
+        with self.watched():
+            try:
+                with failing(method, "{} embeddings of {} numbers".format(*embeddings.shape)):
+                    value = checked_value(method.name, self.loss(embeddings, targets))
+            except LossError as error:
+                if torch.isfinite(embeddings).all():
+                    raise
+                raise DivergedError("the embeddings hold NaN or infinite values") from error
         self.losses.append(value.detach())
         return value
 

@@ -167,7 +167,8 @@ def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.Data
         for study in recorded[table.experiment]:
             scores = means[table.paper, study]["mean"].drop(fehervari.FLOATS, errors="ignore")
             rows.append(row | {"column": study, "mean": tables.lift(scores)})
-    cells, _ = results_table(pd.DataFrame(rows), digits=1)
+    frame = pd.DataFrame(rows)
+    cells, _ = results_table(frame.assign(mean=frame.get("mean", np.nan)), digits=1)  # none where no study was run
     return cells.loc[:, ~cells.isin(["not run", "–"]).all()].rename_axis("Row")
 
 
