@@ -149,7 +149,8 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
         return np.concatenate(parts)
 
     features = cache.cached_array(f"{name}.npy", make)
-    cache.clear(f"{name}-part")
+    for start in range(0, len(images.images), _PART):
+        cache.clear(f"{name}-part{start}.npy")
     return features
 
 

@@ -8,7 +8,6 @@ at 256 pixels CUB200 takes 2.3 GB of disk, Cars196 3.2, In-Shop 10.4, SOP 23.6.
 """
 
 import errno
-import glob
 import hashlib
 import json
 import os
@@ -81,10 +80,9 @@ def cached_rows(filename: str, shape: tuple[int, ...], dtype: str, make: Callabl
     return _cached(filename, write)
 
 
-def clear(start: str) -> None:
-    """Remove the cached arrays whose names begin so."""
-    for file in paths.cache().glob(f"{glob.escape(_portable(start))}*.npy"):
-        file.unlink(missing_ok=True)
+def clear(filename: str) -> None:
+    """Remove a cached array, if it is there."""
+    (paths.cache() / _portable(filename)).unlink(missing_ok=True)
 
 
 def cached_folder(name: str, fill: Callable[[Path], None]) -> Path:

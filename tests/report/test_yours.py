@@ -23,9 +23,9 @@ def test_the_best_is_named_with_its_ties_and_with_what_no_training_reaches():
     assert "**Contrastive** has the highest MAP@R, 50." in said
     assert "No other ties with it. These ties count noise of the seed alone" in said
     assert "Untrained MAP@R is 20." in said
-    assert "2 of 3 losses exceed it, in P@1 2." in said
+    assert "2 of 3 losses exceed it, and 2 in P@1." in said
     assert "Triplet ties with it." in yours.answer(of(SCORES | {"triplet": 0.4999}))
-    assert "none of 3 losses exceed it, in P@1 none." in yours.answer(of(SCORES | {PRETRAINED: 0.9}))
+    assert "none of 3 losses exceed it, and none in P@1." in yours.answer(of(SCORES | {PRETRAINED: 0.9}))
     assert "Untrained" not in yours.answer(of({"contrastive": 0.5, "margin": 0.1}))
 
 
