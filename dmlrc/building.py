@@ -46,9 +46,7 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
                 f"method {method.name!r} has hyperparameters ({', '.join(params)}) but its loss is a ready module: "
                 "give the class instead, so that each trial can construct it"
             )
-        copied = copy.deepcopy(loss)
-        is_bare = isinstance(loss, tuple(losses.REGISTRY.values())) and not hasattr(loss, "unseen")
-        return losses.inputs.guard(copied, {}) if is_bare else copied
+        return _guarded(copy.deepcopy(loss), {})
     if inspect.isclass(getattr(loss, "func", loss)):
         return _constructed(method.name, copy.deepcopy(loss), num_classes, embedding_dim, params)
     if callable(loss):
@@ -83,9 +81,13 @@ def _constructed(
             f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
             "hyperparameters: give them in the method's space or settings"
         ) from error
-    if isinstance(result, tuple(losses.REGISTRY.values())):  # as `losses.create` does
-        return losses.inputs.guard(result, arguments)
-    return result if isinstance(result, nn.Module) else FunctionLoss(result, {})
+    return _guarded(result, arguments) if isinstance(result, nn.Module) else FunctionLoss(result, {})
+
+
+def _guarded(loss: nn.Module, arguments: Mapping[str, object]) -> nn.Module:
+    """A loss of this library with the look at its batches that `losses.create` gives it; any other as it is."""
+    is_bare = isinstance(loss, tuple(losses.REGISTRY.values())) and not hasattr(loss, "unseen")
+    return losses.inputs.guard(loss, arguments) if is_bare else loss
 
 
 def checked_value(name: str, value: object) -> Tensor:

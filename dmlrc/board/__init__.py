@@ -39,7 +39,7 @@ try:
 except errors.DmlrcError as error:
     sys.exit(str(error))
 """
-"""Says what the losses of a file are, to whoever has not imported what lies beside it."""
+"""Says what the losses of a file are, to whoever works where it lies alone, from where it may import."""
 
 
 def entry_study(base: Study, method: Method) -> Study:
@@ -66,8 +66,7 @@ def submit(study: Study, method: Method, file: Path) -> Path:
         raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(file, folder)
-        command = [sys.executable, "-c", _ALONE, copy]  # imports from where it runs, which holds nothing else
-        alone = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        alone = subprocess.run([sys.executable, "-c", _ALONE, copy], capture_output=True, text=True, cwd=folder)
     if alone.returncode:
         changed = alone.stderr.strip().splitlines()[-1:] or [f"its process ended with {alone.returncode}"]
     else:

@@ -325,9 +325,9 @@ class _Own(Sampler):
         self._batches, self._images, self._size = iter(batches), images, None
 
     def __next__(self) -> np.ndarray:
-        batch = np.asarray(next(self._batches, None))
-        if batch.ndim == 0 and batch.item() is None:
+        if (drawn := next(self._batches, None)) is None:
             raise UsageError("a sampler of one's own has no more batches: let it go on for ever")
+        batch = np.asarray(drawn)
         if batch.ndim != 1 or batch.dtype.kind not in "iu" or not np.all((batch >= 0) & (batch < self._images)):
             raise UsageError(
                 f"a sampler of one's own gives batches of positions from 0 to {self._images - 1}, not {batch}: mend it"

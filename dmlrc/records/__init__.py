@@ -211,9 +211,9 @@ def recorded_in(root: Path) -> list[str]:
 
     Those are told by their meta.json, and in runs/ also by records without one, which `is_begun` refuses.
     """
-    files = [(file, file.parent) for file in root.rglob("meta.json")]
-    killed = [file.parents[1] for file in root.rglob(f"{paths.BEFORE}/meta.json")]  # in the middle of an export
-    files += zip(killed, killed, strict=True)
+    metas = (file.parent for file in root.rglob("meta.json"))
+    folders = [folder.parent if folder.name == paths.BEFORE else folder for folder in metas]  # of a killed export
+    files = [(folder, folder) for folder in folders]
     files += [(file, file.parents[1]) for file in root.rglob("*/[0-9]*-*.json")]
     apart = (".", underway.ASIDE)
     return sorted(
