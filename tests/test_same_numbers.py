@@ -3,6 +3,8 @@
 import contextlib
 import importlib
 import random
+import resource
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -150,3 +152,15 @@ def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(tmp
     with executors.pool(2) as pool:
         assert pool.submit(task, 5).result() == 10
     monkeypatch.delitem(importlib.import_module("sys").modules, "edited_since")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="malloc of another system")
+def test_the_memory_of_large_arrays_is_kept_for_the_next_ones():
+    def touch():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.empty(2**24).fill_(1)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    with defaults():
+        warm = [touch() for _ in range(12)]  # each beside the last, since their places must begin at a multiple of 64
+        assert sum(touch() for _ in range(8)) < 2 * 2**14, warm  # pages of 4 KiB: two of the arrays, not eight

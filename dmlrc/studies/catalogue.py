@@ -8,7 +8,7 @@ from dmlrc import names, paths
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
+from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, TEST_METRICS, Budget, Protocol, Study
 from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
 _COSTLY = (
@@ -160,7 +160,16 @@ MOBILENETS = tuple(study.name for study in _MOBILENETS)
 _ICONS = Study(
     "icons-scratch",
     "icons",
-    replace(musgrave2020.SCRATCH, image_size=32, crop_size=32, lr=1e-3, max_epochs=6, eval_every=2, patience=6),
+    replace(
+        musgrave2020.SCRATCH,
+        image_size=32,
+        crop_size=32,
+        lr=1e-3,
+        max_epochs=6,
+        eval_every=2,
+        patience=6,
+        test_metrics=(*TEST_METRICS, "nmi"),
+    ),
     Budget("full", trials=12, reruns=3),
     _EIGHT_METHODS,
     expected="6 to 11 hours, 1 core",
