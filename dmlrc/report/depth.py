@@ -344,13 +344,14 @@ def to_half() -> Step:
 
 
 def numbers() -> dict[str, float | str]:
-    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set, and to half.
+    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set, and beyond.
 
     sure: how many pairs two depths of a network distinguish in opposite orders.
     """
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
-    deeper = {name: labelled[BLOCK] for name, labelled in every.items()} | {"half": every["mobilenet"][HALF]}
+    deeper = {name: labelled[BLOCK] for name, labelled in every.items()}
+    deeper |= {name: every["mobilenet"][label] for name, label in {"half": HALF, "whole": WHOLE}.items()}
     values: dict[str, float | str] = {}
     for name, depth in deeper.items():
         alone = every.get(name, every["mobilenet"])[ALONE]
@@ -368,6 +369,7 @@ def _of_step(alone: Depth, deeper: Depth) -> dict[str, float | str]:
 
     holding: how many omissions of a loss leave what the ranges say. tied: the methods that tie with the best.
     """
+    alone, deeper = with_common_methods(alone, deeper)
     swapped, _ = statistics.discordant_pairs(alone.scores, deeper.scores)
     lucky, change, summary = lucky_turns(alone, deeper), step(alone, deeper), deeper.compared.summary
     values = {

@@ -96,12 +96,15 @@ def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) 
 def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """The published tables that no edition shows in every chapter: first runs of its tables, and depths of training.
 
-    The depths beside an edition with one of `FIRST`, on whose features they build.
+    The depths beside an edition with one of `FIRST`, on whose features they build; also one that is not complete, where
+    the preregistration judges what is there.
     """
+    from dmlrc.report.hypotheses import whole  # which imports this module
+
     mains = [study.name for study in edition]
     first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
     depths = (*DEPTHS, *MOBILENETS) if set(FIRST) & set(mains) else ()
-    recorded = records.published()
+    recorded = {*records.published(), *whole.recorded_networks()}
     return [records.load(name) for name in (*first_runs, *depths) if name in recorded]
 
 
