@@ -94,7 +94,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
-    runs, searches = tables.status(records), repetitions.lost(records).groupby("method").size()
+    runs, searches = tables.status(records), repetitions.lost_searches(records).groupby("method").size()
     lost = runs["diverged_reruns"] + runs["failed_reruns"]
     ranks = _ranks(first)
     rows = [("rank" if any(ranks) else "", "method", heads[0], "", *heads[1:])]

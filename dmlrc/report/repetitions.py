@@ -10,7 +10,7 @@ from dmlrc import studies
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords, died
 
 
-def lost(study: StudyRecords) -> pd.DataFrame:
+def lost_searches(study: StudyRecords) -> pd.DataFrame:
     """The searches that were made whole and of which no trial ended with a number: method, repetition."""
     trials = study.trials.assign(ended=~died(study.trials), complete=study.trials["state"] == "complete")
     searches = trials.groupby(["method", "repetition"])[["ended", "complete"]].sum()
@@ -21,9 +21,9 @@ def lost(study: StudyRecords) -> pd.DataFrame:
 def finished(study: StudyRecords, methods: Sequence[str], reruns: int) -> pd.Index:
     """The numbers of the repetitions of which each of these methods has so many reruns, with a result or without.
 
-    A method whose search is `lost`, which has nothing to rerun, is finished too.
+    A method whose search is among `lost_searches`, which has nothing to rerun, is finished too.
     """
-    nothing = lost(study)
+    nothing = lost_searches(study)
     ended = pd.concat([study.reruns[["method", "repetition"]], nothing.loc[nothing.index.repeat(reruns)]])
     counts = ended[ended["method"].isin(methods)].groupby(["repetition", "method"]).size().unstack()
     counts = counts.reindex(columns=methods).fillna(0)

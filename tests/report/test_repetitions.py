@@ -80,7 +80,7 @@ def test_a_search_of_which_every_trial_diverged_is_finished_and_takes_no_repetit
     trials = whole.trials.groupby(["method", "repetition"]).size().min()
     whole = replace(whole, meta=whole.meta | {"budget": whole.meta["budget"] | {"trials": int(trials)}})
     found = with_lost(whole, "triplet", 1)
-    assert repetitions.lost(found).to_dict("records") == [{"method": "triplet", "repetition": 1}]
+    assert repetitions.lost_searches(found).to_dict("records") == [{"method": "triplet", "repetition": 1}]
     assert repetitions.whole(found) is found
     monkeypatch.setattr(ranking.about, "row", lambda records: dict.fromkeys(ABOUT, ""))
     lines = ranking.lines(found)
@@ -93,11 +93,11 @@ def test_a_search_that_is_not_at_its_end_or_was_killed_is_not_lost():
     whole = under_way(list(flat()))
     trials = int(whole.trials.groupby(["method", "repetition"]).size().min())
     more = whole.meta | {"budget": whole.meta["budget"] | {"trials": trials + 1}}
-    assert repetitions.lost(with_lost(replace(whole, meta=more), "triplet", 1)).empty
+    assert repetitions.lost_searches(with_lost(replace(whole, meta=more), "triplet", 1)).empty
     enough = whole.meta | {"budget": whole.meta["budget"] | {"trials": trials}}
     killed = with_lost(replace(whole, meta=enough), "triplet", 1)
     died = killed.trials["state"] == "diverged"
     state = killed.trials["state"].mask(died, "failed")
     killed = replace(killed, trials=killed.trials.assign(state=state, seconds=0.0))
-    assert repetitions.lost(killed).empty
+    assert repetitions.lost_searches(killed).empty
     assert repetitions.whole(killed).meta["repetitions"] == 2
