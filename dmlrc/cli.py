@@ -192,7 +192,8 @@ def data_fetch(name: DataName) -> None:
 def data_check(name: DataName) -> None:
     """Read a whole data set and count its images and classes."""
     images = dmlrc.data.load(name)
-    typer.echo(f"{name}: {len(images.labels)} images, {len(images.class_names)} classes")
+    counts = (len(images.labels), "image"), (len(images.class_names), "class")
+    typer.echo(f"{name}: {', '.join(report.labels.plural(*count) for count in counts)}")
 
 
 @bench_app.command("export")
@@ -343,7 +344,7 @@ def compare_loss(
     elif listed:
         _print_lines(report.console.comparisons())
     else:
-        typer.echo(f"removed {dmlrc.comparison.remove(removed)}")
+        _print_lines([f"removed {dmlrc.comparison.remove(removed)}", *report.console.exported_comparisons()])
 
 
 def _compared(file: Path, study: str, budget: dict[str, int | None], workers: int, submit: bool) -> None:

@@ -157,14 +157,22 @@ def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:
 def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
     comparisons = {}
-    for name in records.recorded_in(paths.runs()):
-        if not name.endswith(names.COMPARED) or recorded.facts(paths.runs() / name).get("kind", KIND) != KIND:
-            continue
+    for name in _comparisons(paths.runs()):
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):
             counts.setdefault(method, Counter())[kind] += 1
         comparisons[name] = {method: counts[method] for method in sorted(counts.keys() - {PRETRAINED})}
     return comparisons
+
+
+def exported() -> list[Path]:
+    """The folders of the comparisons whose records were exported."""
+    return [paths.results() / name for name in _comparisons(paths.results())]
+
+
+def _comparisons(root: Path) -> list[str]:
+    of_the_name = (name for name in records.recorded_in(root) if name.endswith(names.COMPARED))
+    return [name for name in of_the_name if recorded.facts(root / name).get("kind", KIND) == KIND]
 
 
 def remove(name: str) -> Path:

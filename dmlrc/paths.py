@@ -76,8 +76,8 @@ def is_own(file: str) -> bool:
 
 
 def check_new(target: Path) -> None:
-    """Raise UsageError for a file that is there, or a folder that is not empty: nothing is overwritten unasked."""
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+    """Raise UsageError for what is there and no empty folder: nothing is overwritten unasked."""
+    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target} is there and not empty, and nothing is overwritten: name a new one")
 
 
@@ -120,8 +120,14 @@ def new_target(target: Path) -> Iterator[Path]:
     with explained(f"cannot write {target}", "name another one"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
-            yield Path(temporary, target.name)
-            os.replace(Path(temporary, target.name), target)
+            yield (new := Path(temporary, target.name))
+            check_new(target)  # again, for the block took its time
+            try:
+                os.link(new, target)  # which, unlike a renaming, takes the place of no file
+            except OSError as error:
+                if isinstance(error, FileExistsError) and not target.is_dir():
+                    raise
+                os.replace(new, target)  # of an empty folder alone; some disks know no links
 
 
 FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name

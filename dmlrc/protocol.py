@@ -327,8 +327,8 @@ SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3
 
 
 _PART = r"\w[\w.:+@-]*"
-RESERVED = ("published", "quick", "index", "search", "genindex")
-"""Names of editions, and of pages that every book has."""
+RESERVED = ("published", "quick", "index", "search", "genindex", "measured")
+"""Names of editions, of pages that every book has, and of the folder of `dmlrc.paths.measured`."""
 
 
 def check_study_name(name: str, pattern: str, longest: int = 200) -> None:
@@ -339,7 +339,7 @@ def check_study_name(name: str, pattern: str, longest: int = 200) -> None:
         raise UsageError(f"study {name!r} names a folder too, and is longer than {longest} bytes: take a shorter name")
     if name in RESERVED:
         raise UsageError(
-            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
+            f"a study cannot be called {name!r}, which is an edition, page or folder of every book: choose another name"
         )
 
 

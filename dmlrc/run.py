@@ -188,6 +188,7 @@ def _new(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) ->
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": _changes({}, [*study.methods, *methods]),
         "inputs": digests,
+        "sealed": True,
         "commit": provenance.commit(),
         "created": provenance.now(),
     }

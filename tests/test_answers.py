@@ -140,7 +140,7 @@ def test_a_download_that_fails_leaves_no_folders(home, monkeypatch):
     assert not (home / "data").exists()
 
 
-@pytest.mark.parametrize("name", ["published", "quick", "index", "search", "-zz"])
+@pytest.mark.parametrize("name", ["published", "quick", "index", "search", "measured", "-zz"])
 def test_names_that_no_study_can_have(name):
     with pytest.raises(UsageError, match=rf"study .*{name}"):
         own.check_name(name, set())

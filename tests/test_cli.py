@@ -256,6 +256,11 @@ def test_a_damaged_image_is_named(call, home):
     returned, _, errors = call("data", "check", f"folder:{home / 'mine'}")
     assert returned == 1
     assert "2.png is damaged" in errors
+    (home / "mine" / "b" / "2.png").unlink()
+    assert call("data", "check", f"folder:{home / 'mine'}")[1].endswith("mine: 2 images, 2 classes\n")
+    (home / "mine" / "b" / "1.png").unlink()
+    (home / "mine" / "b").rmdir()
+    assert call("data", "check", f"folder:{home / 'mine'}")[1].endswith("mine: 1 image, 1 class\n")
 
 
 def test_a_data_set_that_lacks_images_is_refused_and_nothing_is_trained_on_it(call, home, monkeypatch):

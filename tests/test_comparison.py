@@ -192,8 +192,11 @@ def test_comparisons_are_listed_and_removed(committed, call, capsys):
     with records.running("base-compare", ["mine"]):
         code, told = command("--remove", "base-compare")
         assert (code, "runs mine of study 'base-compare'" in told) == (1, True)
+    exported = records.export_records("base-compare", complete=False)
     code, told = command("--remove", "base-compare")
-    assert (code, told) == (0, f"removed {paths.runs() / 'base-compare'}\n")
+    stays = f"exported: {exported}, which stays until you remove it\n"
+    assert (code, told) == (0, f"removed {paths.runs() / 'base-compare'}\n{stays}")
+    assert command("--list")[1].endswith(stays)
     assert not (paths.runs() / "base-compare").exists()
     assert "no comparison was made here" in command("--remove", "base-compare")[1]
     assert records.load("base").trials.equals(before.trials)

@@ -49,6 +49,8 @@ def rewritten(change, keeps_checksum=True):
     def damage(path):
         told = records.read_json(path) if keeps_checksum else without_checksum(path)
         path.write_text(json.dumps(change(told) or told))
+        if not keeps_checksum and (meta := path.parents[1] / "meta.json").exists():
+            records.write_sealed(meta, without_checksum(meta))  # of a study that was begun then
 
     return damage
 
@@ -130,6 +132,17 @@ def test_a_damaged_trial_is_refused(begun, damage):
     file = begun / "contrastive" / "0-trial-000.json"
     damage(file)
     assert_refused(file, "ove it")
+
+
+@pytest.mark.parametrize("name", ["contrastive/0-rerun-000.json", "contrastive/0-trial-000.json", "meta.json"])
+def test_what_lost_its_checksum_is_refused_where_all_had_one(begun, name):
+    """Whatever else was changed: the score of a setting that is gone, another parameter, the changes of a method."""
+    told = records.read_json(begun / name)
+    del told["checksum"]
+    if "rerun" in name:
+        del told["scores"]["concatenated"]
+    (begun / name).write_text(json.dumps(told))
+    assert_refused(begun / name, "ove it" if "0-" in name else "estore it")
 
 
 @pytest.mark.parametrize("damage", both(META, SEALED_META, META_FILES))
@@ -248,7 +261,7 @@ def test_what_was_chosen_is_recorded_and_nothing_else_passes(home, monkeypatch):
     told = without_checksum(file)
     assert told["space"] == {"distance": {"choices": ["cosine", "dot"]}, "size": {"choices": [1, 8]}}
     for params in ({"distance": "taxi", "size": 1}, {"distance": "cosine", "size": 2}, {"distance": "dot"}):
-        file.write_text(json.dumps(told | {"params": params}))
+        records.write_sealed(file, told | {"params": params})
         with pytest.raises(DmlrcError, match=r"0-trial-000\.json is no record .* none of \["):
             records.load(SMOKE.name)
     shutil.rmtree(home / "runs")

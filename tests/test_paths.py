@@ -1,6 +1,7 @@
 """Where things lie, as the environment says it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from dmlrc import paths
+from dmlrc.errors import DmlrcError, UsageError
 
 
 @pytest.mark.parametrize(("name", "where"), [("DMLRC_RUNS", paths.runs), ("DMLRC_HOME", paths.home)])
@@ -31,3 +33,41 @@ def test_a_file_beside_an_installation_is_the_readers_own(tmp_path):
     """As /usr/local/work in a container whose Python lies in /usr/local: its edits count, and workers get its code."""
     assert paths.is_own(str(tmp_path / "mine.py"))
     assert paths.is_own(str(Path(sys.prefix) / "work" / "mine.py"))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_comes_while_another_of_its_name_is_written_stays(tmp_path, monkeypatch, links):
+    def linked(*_):
+        raise PermissionError("this disk knows no links")
+
+    if not links:
+        monkeypatch.setattr(os, "link", linked)
+    target = tmp_path / "out.csv"
+    with paths.new_target(target) as new:
+        new.write_text("new")
+    assert target.read_text() == "new"
+    target = tmp_path / "late"
+    with pytest.raises(UsageError, match="nothing is overwritten"), paths.new_target(target) as new:
+        target.write_text(str(new.write_text("new")))
+    assert target.read_text() == "3"
+
+
+def test_a_file_that_comes_at_the_last_moment_stays(tmp_path, monkeypatch):
+    link, target = os.link, tmp_path / "out.csv"
+    monkeypatch.setattr(os, "link", lambda *given: target.write_text("theirs") and link(*given))
+    with pytest.raises(DmlrcError, match="File exists"), paths.new_target(target) as new:
+        new.write_text("new")
+    assert target.read_text() == "theirs"
+
+
+def test_a_folder_takes_the_place_of_an_empty_one_alone_and_of_no_link_or_pipe(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with paths.new_target(tmp_path / "empty") as new:
+        new.mkdir()
+        (new / "a").write_text("")
+    assert (tmp_path / "empty" / "a").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("empty", "link", "pipe"):
+        with pytest.raises(UsageError, match="nothing is overwritten"):
+            paths.check_new(tmp_path / name)

@@ -1,8 +1,10 @@
 """Records on disk: what is refused, in one sentence with the file and the way out, and what older ones mean."""
 
+import errno
 import json
 import math
 import multiprocessing
+import os
 import shutil
 import subprocess
 import sys
@@ -12,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_units, without_checksum, write_fake_study
+from factories import fake_units, without_checksum, write_fake_study, write_units
 
 from dmlrc import board, cli, paths, plan, records, run, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
+from dmlrc.records import committed as committed_records
 from dmlrc.records.underway import lock_file
 
 COMMITTED = Path(__file__).parents[1] / "results"
@@ -140,6 +143,17 @@ def test_shared_records_are_one_object_until_a_file_changes(unit_file):
     assert records.load("fake-study") is not records.load("fake-study")
 
 
+def test_what_a_reader_changes_within_a_block_is_gone_after_it(unit_file):
+    unit_file(UNIT)
+    with records.shared():
+        within = records.load("fake-study")
+        within.meta["budget"]["trials"] = 999
+        within.trials.loc[0, "params"]["margin"] = 7.0
+    after = records.load("fake-study")
+    assert after.meta["budget"]["trials"] == 3
+    assert after.trials["params"].tolist() == [{"margin": 0.5}]
+
+
 def test_what_is_derived_is_kept_within_a_block_by_its_key_and_computed_anew_outside():
     asked = []
     half = records.derived_once(lambda number: abs(number))(lambda number: asked.append(number) or number / 2)
@@ -181,6 +195,11 @@ def test_a_study_is_published_once_its_meta_says_so(home):
         (changed(kind="attempt"), "kind"),
         (changed(number=-1), "number"),
         (changed(number=0.5), "number"),
+        (changed(number="0"), "number"),
+        (changed(seconds="1.5"), "seconds"),
+        (changed(steps=True), "steps"),
+        (in_run(seconds="1.5"), "seconds"),
+        (in_run(curve=[{"step": "5"}]), "step"),
         (changed(repetition=None), "repetition"),
         (changed(params={"margin": "wide"}), "params.margin"),
         (changed(params=None), "params"),
@@ -434,6 +453,113 @@ def test_a_study_whose_export_was_killed_is_still_listed(committed):
             path.rename(before / path.name)
     assert records.recorded_in(paths.results()) == ["fake-study"]
     assert len(records.load("fake-study").trials)
+
+
+def of_method(name, folder):
+    """Records here of one method alone, in this folder of runs."""
+    units, meta = fake_units()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_RUNS", str(folder))
+        write_units([each for each in units if each["method"] in (name, "pretrained")], meta)
+
+
+def exported_methods(folder, monkeypatch):
+    monkeypatch.setenv("DMLRC_RUNS", str(folder))
+    records.export_records("fake-study", complete=False)
+    return sorted(committed_records.read_committed("fake-study").trials["method"].unique())
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 8])
+def test_an_export_is_turned_away_while_another_one_writes(home, monkeypatch, at):
+    """Whatever that one is about to move, it comes to its end, and nothing is lost."""
+    for name in ("triplet", "margin"):
+        of_method(name, home / name)
+    assert exported_methods(home / "triplet", monkeypatch) == ["triplet"]
+    rename, kept, moved, refused = Path.rename, paths.kept, [], []
+
+    def renamed(path, target):
+        moved.append(path)
+        if len(moved) == at:
+            with pytest.raises(DmlrcError, match="another process exports 'fake-study'"):
+                records.export_records("fake-study", complete=False)
+            refused.append(at)
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(paths, "kept", lambda file, refusal, wait: kept(file, refusal))
+        patch.setattr(Path, "rename", renamed)
+        assert exported_methods(home / "margin", monkeypatch) == ["margin", "triplet"]
+    assert refused == [at]
+
+
+def test_an_export_that_waited_keeps_what_the_other_one_wrote(home, monkeypatch):
+    for name in ("triplet", "margin"):
+        of_method(name, home / name)
+    kept, waits = paths.kept, [home / "margin"]
+
+    def waited(*given, **named):
+        if waits:
+            exported_methods(waits.pop(), monkeypatch)
+            monkeypatch.setenv("DMLRC_RUNS", str(home / "triplet"))
+        return kept(*given, **named)
+
+    monkeypatch.setattr(paths, "kept", waited)
+    assert exported_methods(home / "triplet", monkeypatch) == ["margin", "triplet"]
+
+
+def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch):
+    write_fake_study()
+    records.export_records("fake-study", complete=False)
+    rename, fsync, synced, before = Path.rename, os.fsync, set(), []
+
+    def renamed(path, target):
+        if target.name == paths.BEFORE:
+            before.extend(each.stat().st_ino for each in (path, *path.iterdir()))
+            assert {*before} <= synced
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.add(os.fstat(handle).st_ino) or fsync(handle))
+    monkeypatch.setattr(Path, "rename", renamed)
+    folder = records.export_records("fake-study", complete=False)
+    assert len(before) > 6
+    assert {each.stat().st_ino for each in (folder, *folder.iterdir())} <= synced
+
+
+def test_an_export_leaves_what_is_not_of_the_records(home):
+    """As the committed measurements in results/measured/, were a study called so; killed or not."""
+    write_fake_study()
+    folder = paths.results() / "fake-study"
+    folder.mkdir(parents=True)
+    (folder / "random-trunks.csv").write_text("mine")
+    for _ in range(2):
+        records.export_records("fake-study", complete=False)
+        assert (folder / "random-trunks.csv").read_text() == "mine"
+    shutil.copytree(folder, folder.with_name("aside"))
+    folder.with_name("aside").rename(folder / paths.BEFORE)  # as a killed export leaves it
+    records.export_records("fake-study", complete=False)
+    assert (folder / "random-trunks.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (errno.ENOSPC, "make room on the disk"),
+        (errno.EACCES, "make the folder writable"),
+        (errno.EROFS, "make the folder writable"),
+        (errno.EFBIG, "put that right"),
+        (errno.ENOENT, "put that right"),
+    ],
+)
+def test_the_way_out_is_that_of_the_fault(home, monkeypatch, code, says):
+    def refused(*_):
+        raise OSError(code, os.strerror(code))
+
+    write_fake_study()
+    monkeypatch.setattr(os, "fsync", refused)
+    with pytest.raises(DmlrcError, match=rf"cannot write .* \({os.strerror(code)}\): {says}"):
+        records.write_json(home / "a.json", {})
+    with pytest.raises(DmlrcError, match=rf"cannot write .* \({os.strerror(code)}\): {says}"):
+        records.export_records("fake-study", complete=False)
 
 
 def flip(data):

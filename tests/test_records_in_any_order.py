@@ -186,6 +186,24 @@ class Records(RuleBasedStateMachine):
         self.run(name, (self.versions[name] + 1) % 3, ALL)
         self.export()
 
+    @precondition(lambda self: self.here)
+    @rule(at=st.integers(1, 8))
+    def export_two_at_once(self, at):
+        """The second is turned away, whatever the first is about to move, and the first comes to its end."""
+        rename, kept, moved = Path.rename, paths.kept, []
+
+        def renamed(path, name):
+            moved.append(path)
+            if len(moved) == at:
+                with pytest.raises(DmlrcError, match="another process exports"):
+                    records.export_records(STUDY.name, complete=False)
+            return rename(path, name)
+
+        with self.patch.context() as patch:
+            patch.setattr(Path, "rename", renamed)
+            patch.setattr(paths, "kept", lambda file, refusal, wait=0: kept(file, refusal))
+            self.export()
+
     @precondition(lambda self: self.here and self.committed)
     @rule()
     def kill_an_export(self):

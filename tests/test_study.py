@@ -864,7 +864,7 @@ def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(ti
     for path in (paths.runs() / "tiny").glob("*/*.json"):
         told = without_checksum(path)
         told.pop("fingerprint")
-        path.write_text(json.dumps(told))
+        records.write_sealed(path, told)
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
     run.run(tiny, methods=[PICKED[0]])
     with pytest.raises(pytest.fail.Exception):
@@ -937,7 +937,7 @@ def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, contrastiv
     path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
     right = without_checksum(path)
     stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
-    path.write_text(json.dumps(stale))
+    records.write_sealed(path, stale)
     done, total = plan.progress(replace(tiny, methods=PICKED[:1]))
     assert done == total - 1
     run.run(tiny, methods=PICKED[:1])
@@ -962,7 +962,7 @@ def test_parameters_outside_the_space_are_refused(tiny, contrastive, capsys):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = without_checksum(path)
     wrong = own | {"params": own["params"] | {"neg_margin": 7.0}}
-    path.write_text(json.dumps(wrong))
+    records.write_sealed(path, wrong)
     with pytest.raises(DmlrcError, match=r"0-trial-000\.json is no record .* params\.neg_margin is 7\.0, outside"):
         records.load("tiny")
     wrong.pop("space")  # older records do not say what was searched
@@ -970,7 +970,7 @@ def test_parameters_outside_the_space_are_refused(tiny, contrastive, capsys):
         (wrong["params"], r"has neg_margin = 7\.0, which is no number from"),
         ({"margin": 0.1}, r"has the parameters \['margin'\], but contrastive is searched over"),
     ):
-        path.write_text(json.dumps(wrong | {"params": params}))
+        records.write_sealed(path, wrong | {"params": params})
         with pytest.raises(DmlrcError, match=f"trial 0 of contrastive in the records of study 'tiny', .*{says}"):
             run.run(tiny, methods=PICKED[:1])
 
@@ -985,10 +985,10 @@ def test_a_copy_of_records_does_not_count_as_a_sample(tiny, contrastive):
 def test_records_of_another_study_or_configuration_are_refused(tiny, contrastive):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = without_checksum(path)
-    path.write_text(json.dumps(own | {"study": "other"}))
+    records.write_sealed(path, own | {"study": "other"})
     with pytest.raises(DmlrcError, match="of study 'other'"):
         records.load("tiny")
-    path.write_text(json.dumps(own | {"digest": "0" * 16}))
+    records.write_sealed(path, own | {"digest": "0" * 16})
     with pytest.raises(DmlrcError, match="another configuration"):
         records.load("tiny")
 

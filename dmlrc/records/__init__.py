@@ -71,11 +71,7 @@ def load(study: str) -> StudyRecords:
     """
     study = names.current(study)
     folders = paths.runs() / study, paths.committed(study)
-    cached = _load(study, folders, tuple(map(_state, folders)))
-    if _derived is not None:
-        return cached
-    frames = {name: _own(getattr(cached, name)) for name in FRAMES}
-    return StudyRecords(**frames, meta=copy.deepcopy(cached.meta))
+    return _copied(_load(study, folders, tuple(map(_state, folders))))
 
 
 _derived: dict | None = None
@@ -112,6 +108,12 @@ def derived_once(key: Callable[..., Hashable]) -> Callable[[Callable], Callable]
         return once
 
     return decorate
+
+
+@derived_once(lambda cached: cached)
+def _copied(cached: StudyRecords) -> StudyRecords:
+    frames = {name: _own(getattr(cached, name)) for name in FRAMES}
+    return StudyRecords(**frames, meta=copy.deepcopy(cached.meta))
 
 
 def _own(frame: pd.DataFrame) -> pd.DataFrame:
@@ -238,8 +240,7 @@ def export_records(study: str, complete: bool) -> Path:
                 "--csv FOLDER writes it elsewhere"
             )
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
-    committed.write(load(study), target := paths.results() / study, complete)
-    return target
+    return committed.write(study, lambda: load(study), complete)
 
 
 def problems(study: str) -> list[str]:

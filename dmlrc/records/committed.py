@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from dmlrc.records.files import way_out_of, write_sealed
 from dmlrc.records.frames import COLUMNS, FRAMES, StudyRecords, typed
 from dmlrc.records.meta import RESTORE, read_meta
 from dmlrc.records.schema import checked_columns
+from dmlrc.records.underway import lock_file
 
 
 def read_committed(study: str) -> StudyRecords | None:
@@ -75,19 +77,27 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(_reading(path, Path.read_bytes)).hexdigest()
 
 
-def write(records: StudyRecords, target: Path, complete: bool) -> None:
-    """Write the records of a study into its folder, in the place of those there, whole or not at all."""
+def write(study: str, load: Callable[[], StudyRecords], complete: bool) -> Path:
+    """Write the records of a study to results/, in the place of those there, whole or not at all; return their folder.
+
+    load: reads them while no other process writes there, since those that it replaces may be among them.
+    """
+    target, root = paths.results() / study, paths.results()
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        _recover(target)
-        with _replaced_files(target) as folder:
-            _write_parquet(records, folder, complete)
+        root.mkdir(parents=True, exist_ok=True)
+        with paths.kept(lock_file(root, study), f"another process exports {study!r}: let it end", wait=60):
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                _recover(target)
+                with _replaced_files(target) as folder:
+                    _write_parquet(load(), folder, complete)
+            finally:
+                _recover(target)
+                with contextlib.suppress(OSError):
+                    target.rmdir()  # where nothing could be written
     except OSError as error:
         raise DmlrcError(f"cannot write {target} ({error.strerror}): {way_out_of(error)}, and export again") from None
-    finally:
-        _recover(target)
-        with contextlib.suppress(OSError):
-            target.rmdir()  # where nothing could be written
+    return target
 
 
 @contextlib.contextmanager
@@ -103,16 +113,37 @@ def _replaced_files(target: Path) -> Iterator[Path]:
         old.mkdir()
         for path in _files(target):
             shutil.copy2(path, old)
+        _sync(new)
+        _sync(old)
         old.rename(target / paths.BEFORE)  # from now on what is there before counts, until this folder is gone
+        _sync(target)
         for path in _files(target):
             path.unlink()
         for path in _files(new):
             path.rename(target / path.name)
+        _sync(target)
         (target / paths.BEFORE).rename(old)
 
 
+_FILES = (*(f"{name}.parquet" for name in FRAMES), "meta.json")
+
+
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file())
+    """The files of an export that are in a folder; what else lies there is not of the records."""
+    return [folder / name for name in _FILES if (folder / name).is_file()]
+
+
+def _sync(folder: Path) -> None:
+    """Have the records in a folder on the disk, with their names, before what is done next."""
+    for path in (*_files(folder), folder):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError:
+            if path != folder:  # which some disks cannot do
+                raise
+        finally:
+            os.close(handle)
 
 
 def _recover(target: Path) -> None:
@@ -124,6 +155,7 @@ def _recover(target: Path) -> None:
         path.unlink()
     for path in _files(before):
         shutil.copy2(path, target)
+    _sync(target)
     with tempfile.TemporaryDirectory(dir=target, prefix=".") as temporary:
         before.rename(Path(temporary, "old"))
 

@@ -12,9 +12,12 @@ from dmlrc import paths
 from dmlrc.errors import DmlrcError
 from dmlrc.records.schema import MADE_AGAIN
 
+_ROOM = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room on the disk")
+_WAYS_OUT = _ROOM | dict.fromkeys((errno.EACCES, errno.EROFS, errno.EPERM), "make the folder writable")
+
 
 def way_out_of(error: OSError) -> str:
-    return "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+    return _WAYS_OUT.get(error.errno, "put that right")
 
 
 def unwritable(path: Path, error: OSError) -> DmlrcError:
@@ -31,12 +34,15 @@ def write_sealed(path: Path, value: Mapping) -> None:
     write_json(path, whole | {_SEAL: _checksum(whole)})
 
 
-def unsealed(sealed: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
-    """Contents without their checksum; older records have none. Raises DmlrcError where they were changed since."""
+def unsealed(sealed: Any, path: Path, way_out: str = MADE_AGAIN, is_older: bool = True) -> Any:
+    """Contents without their checksum. Raises DmlrcError where they were changed since.
+
+    is_older: than checksums, as it may be; else one that lacks its checksum was changed too.
+    """
     if not isinstance(sealed, dict):
         return sealed
     contents = {name: value for name, value in sealed.items() if name != _SEAL}
-    if _SEAL in sealed and sealed[_SEAL] != _checksum(contents):
+    if sealed[_SEAL] != _checksum(contents) if _SEAL in sealed else not is_older:
         raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
     return contents
 

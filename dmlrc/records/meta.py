@@ -16,8 +16,6 @@ RESTORE = (
 )
 CONFIGURATION = ("study", "dataset", "protocol", "seed", "class_order", "contents")
 """The part of meta that all records of a study share."""
-GROWING = ("budget", "repetitions")
-"""The part of meta that may grow. The rest says where and when a study was run."""
 
 
 def read_raw_meta(path: Path) -> dict:
@@ -25,7 +23,7 @@ def read_raw_meta(path: Path) -> dict:
     sealed = read_json(path, RESTORE)
     if not isinstance(sealed, dict) or not isinstance(sealed.get("budget"), dict) or "study" not in sealed:
         raise DmlrcError(f"{path} does not say of which study and budget it is. {RESTORE}")
-    return unsealed(sealed, path, RESTORE)
+    return unsealed(sealed, path, RESTORE, is_older=not sealed.get("sealed"))
 
 
 def read_meta(folder: Path, study: str) -> dict:

@@ -1,5 +1,6 @@
 """Schema of a record, checked as it is written and as it is read: a wrong number must not pass for a result."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +29,7 @@ FRACTIONS = ("precision_at_", "recall_at_", "r_precision", "map_at_", "nmi", "f1
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Run(_Strict):
@@ -161,6 +162,7 @@ class Meta(_Facts):
     environment: dict[str, Any]
     settings: dict[str, dict[str, Any]] = {}
     changes: dict[str, dict[str, Any]] = {}
+    sealed: bool = False  # every record of the study has a checksum; older ones have none
     sha256: dict[str, str] | None = None
     commit: str
     created: str
@@ -182,7 +184,7 @@ def checked(model: type[BaseModel], contents: object, path: Path, way_out: str =
     Raises DmlrcError with the file, the field and the way out.
     """
     try:
-        model.model_validate(contents)
+        model.model_validate_json(json.dumps(contents), strict=True)  # JSON: a list is a tuple, but no text a number
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"

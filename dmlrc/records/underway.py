@@ -56,21 +56,21 @@ def run_here(study: str) -> StudyRecords | None:
     if not is_begun(study):
         return None
     meta = read_meta(folder, study)
-    return with_all_folds(from_units(read_units(folder, digest(meta)), meta), folder)
+    return with_all_folds(from_units(read_units(folder, digest(meta), meta.get("sealed", False)), meta), folder)
 
 
-def read_units(folder: Path, configuration: str) -> list[dict]:
+def read_units(folder: Path, configuration: str, is_sealed: bool = False) -> list[dict]:
     """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
-    return [read_unit(path, configuration) for path in unit_files(folder)]
+    return [read_unit(path, configuration, is_sealed) for path in unit_files(folder)]
 
 
-def read_unit(path: Path, configuration: str) -> dict:
-    """Read a record of a study whose configuration has this digest.
+def read_unit(path: Path, configuration: str, is_sealed: bool) -> dict:
+    """Read a record of a study whose configuration has this digest. is_sealed: whether it must have a checksum.
 
     Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
     configuration.
     """
-    unit = checked(UnitRecord, unsealed(read_json(path), path), path)
+    unit = checked(UnitRecord, unsealed(read_json(path), path, is_older=not is_sealed), path)
     study = path.parents[1].relative_to(paths.runs()).as_posix()
     right, named = unit_path(unit), unit.get("study", study)
     if path.relative_to(path.parents[1]) != right or named != study:  # a copy must not count as a run of its own
@@ -167,7 +167,7 @@ def unit_problems(study: str) -> list[str]:
     try:
         if not is_begun(study) and not (folder / "meta.json").exists():
             return []
-        configuration = digest(read_meta(folder, study))
+        meta = read_meta(folder, study)
     except DmlrcError as error:
         return [str(error)]
     for path in sorted(folder.glob("*/*")):
@@ -178,7 +178,7 @@ def unit_problems(study: str) -> list[str]:
                 continue  # set aside, or an experiment around this one
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")
-            read_unit(path, configuration)
+            read_unit(path, digest(meta), meta.get("sealed", False))
         except DmlrcError as error:
             sentences.append(str(error))
     return sentences

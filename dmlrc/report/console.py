@@ -71,7 +71,7 @@ def matching(word: str) -> list[str]:
 
 
 def comparisons() -> list[str]:
-    """Every comparison that was made here, a line for each method with records of its own there."""
+    """Every comparison that was made here, a line for each method with records of its own there; those exported."""
     rows = [("comparison", "method", "trials", "reruns", "")]
     for name, counts in dmlrc.comparison.here().items():
         base = dmlrc.studies.known().get(name.removesuffix(dmlrc.names.COMPARED))
@@ -82,9 +82,14 @@ def comparisons() -> list[str]:
             for method, count in counts.items()
         ]
     if len(rows) == 1:
-        return ["no comparison was made here: `dmlrc compare my_loss.py` makes one"]
+        return ["no comparison was made here: `dmlrc compare my_loss.py` makes one", *exported_comparisons()]
     hint = "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay"
-    return [*columns(rows, right=(2, 3)), "", hint]
+    return [*columns(rows, right=(2, 3)), "", hint, *exported_comparisons()]
+
+
+def exported_comparisons() -> list[str]:
+    """A line for each comparison that was exported: `dmlrc compare --remove` leaves it."""
+    return [f"exported: {folder}, which stays until you remove it" for folder in dmlrc.comparison.exported()]
 
 
 def method_lines() -> list[str]:

@@ -106,6 +106,7 @@ _NONE = {
     "embedding_dim": "that of the trunk",
 }
 """What it means where a setting is not given."""
+PCA = "pretrained: by a PCA that may be approximate above 1,000 features, or below ten images for each."
 BELOW, CUT_OFF = "↓", "»"
 SIGNS = {
     BELOW: "the mean is lower than that of the trunk without any training",
@@ -429,7 +430,7 @@ def plural(number: int, noun: str) -> str:
     >>> plural(1, "claim"), plural(3, "search")
     ('1 claim', '3 searches')
     """
-    return f"{number} {noun}{('es' if noun.endswith('ch') else 's') * (number != 1)}"
+    return f"{number} {noun}{('es' if noun.endswith(('ch', 'ss')) else 's') * (number != 1)}"
 
 
 def rank_range(low: float, high: float, between: str = " to ") -> str:

@@ -94,7 +94,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
-    runs, apart = tables.status(records), about.apart(records)
+    runs, searches = tables.status(records), repetitions.lost_searches(records).groupby("method").size()
     lost = runs["diverged_reruns"] + runs["failed_reruns"]
     ranks = _ranks(first)
     rows = [("rank" if any(ranks) else "", "method", heads[0], "", *heads[1:])]
@@ -102,18 +102,26 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
         cells = [_cell(column, name) for column in columns]
         cells[0] += f" {labels.CUT_OFF}" * bool(cut_off.get(name, 0.0) > tables.MOST_CUT_OFF)
         cells[0] += f" ({lost[name]} lost)" if lost.get(name, 0) else ""
+        cells[0] += f" ({labels.plural(int(searches[name]), 'search')} lost)" if name in searches else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
-    if apart:
-        rows = [(*row, apart.get(row[1], "" if place else about.NOT_AS_THE_PROTOCOL)) for place, row in enumerate(rows)]
+    rows = _beside(rows, records, 1)
     signs = labels.signs(pd.DataFrame(rows[1:]))
-    some_lost = bool(lost.reindex(first.index).sum())
+    some_lost = bool(lost.reindex(first.index).sum() or searches.reindex(first.index).sum())
     legend = _legend(first, settings[0], any(ranks), bool(records.meta["budget"]["trials"]), some_lost)
-    legend += _lift(first["mean"], records)
+    legend += _lift(frame, records)
     if marks.any():
         legend.append("*: tied with the best (multiple comparisons with the best, 95 %).")
     notes = [f"{heads[-1 - place]}: a metric of your own, as it is." for place in range(len(own))[::-1]]
     return rows, [*legend, *notes, *filter(None, [signs])]
+
+
+def _beside(rows: list[tuple[str, ...]], records: StudyRecords, at: int) -> list[tuple[str, ...]]:
+    """The rows with the settings in which methods, named in this column, differ from the protocol, if some do."""
+    if apart := about.apart(records):
+        head, *body = rows
+        rows = [(*head, about.NOT_AS_THE_PROTOCOL), *((*row, apart.get(row[at], "")) for row in body)]
+    return rows
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:
@@ -148,21 +156,22 @@ def _legend(first: pd.DataFrame, setting: str, is_ranked: bool, searched: bool, 
         f"Test classes, percent, {joined}: mean over the reruns{', 95 % interval' * known}.",
         *[f"Intervals{ranks} count {luck}."] * known,
         *once * (known and searched and "seed_ci95" not in first),
-        *["lost: reruns that diverged or failed, which no mean counts."] * lost,
-        *["pretrained: by a PCA that is approximate above 1,000 features."] * (PRETRAINED in first.index),
+        *["lost: reruns, or searches with all of their trials, that diverged or failed; no mean counts them."] * lost,
+        *[labels.PCA] * (PRETRAINED in first.index),
     ]
 
 
-def _lift(means: pd.Series, records: StudyRecords) -> list[str]:
-    """A line on the mean lift by training, and whether it lets losses be ranked.
+def _lift(frame: pd.DataFrame, records: StudyRecords) -> list[str]:
+    """A line on the mean lift of one model by training over the trunk, and whether it lets losses be ranked.
 
-    None without an untrained trunk, or of a sweep, whose rows may be untrained themselves.
+    None without an untrained trunk, or of a sweep, whose rows may be untrained themselves. frame: `tables.accuracy`.
     """
+    means = tables.by_method(frame, setting="separated")["mean"]
     lift = tables.lift(means)
     if np.isnan(lift) or records.scores["level"].notna().any():
         return []
     points, cannot = labels.signed(lift, 2, ""), ": this table cannot rank losses" * bool(lift <= 0 and len(means) > 2)
-    return [f"On average training lifts scores by {points} points over the untrained trunk{cannot}."]
+    return [f"On average training lifts the scores of one model by {points} points over the untrained trunk{cannot}."]
 
 
 def _validation(records: StudyRecords) -> list[str]:
@@ -171,7 +180,7 @@ def _validation(records: StudyRecords) -> list[str]:
     if best.empty:
         return ["No trial is finished yet."]
     cells = best.map(labels.percent).where(best.notna(), pd.Series(tables.fallen(records)))
-    rows = [("method", "MAP@R"), *cells.items()]
+    rows = _beside([("method", "MAP@R"), *cells.items()], records, 0)
     unfinished = "; no rerun is finished" if records.meta["budget"]["reruns"] else ""
     return [
         *console.columns(rows),

@@ -1,12 +1,13 @@
 """Grids of learning rates: numbers and cells. Everything here is of validation classes."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
 from dmlrc import papers, records, studies
-from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.statistics import Estimate
@@ -18,17 +19,24 @@ PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_h
 """The scores around a peak: heading -> column of `of_papers`."""
 
 
+_RECORDED = ("test_metrics", "val_metrics", "train_metrics", "binary", "arrays", "per_class")
+_APART = {"name", "lr", "patience", "max_epochs", "iterations_per_epoch", *_RECORDED}
+"""Settings in which a study may differ from its grid: the rate, when a run ends, and what is recorded of it."""
+
+
 def grid_of(study: StudyRecords) -> StudyRecords | None:
-    """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
+    """The grid of rates on a study's data set, for its protocol at any rate and length; None where none was run."""
+    own = _compared(study.meta["protocol"])
     for other in studies.STUDIES.values():
         whole = all(method.level is not None for method in other.methods)
-        grids = other.kind == "rates" and other.experiment == "rates" and whole
-        same = other.dataset == study.meta["dataset"] and all(
-            getattr(other.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
-        )
-        if grids and same and other.protocol.paper == study.meta["protocol"]["paper"]:
+        is_grid = other.kind == other.experiment == "rates" and whole
+        if is_grid and other.dataset == study.meta["dataset"] and _compared(asdict(other.protocol)) == own:
             return records.find(other.name)
     return None
+
+
+def _compared(protocol: Mapping) -> str:
+    return json.dumps({name: value for name, value in protocol.items() if name not in _APART}, sort_keys=True)
 
 
 def recorded_grids(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:

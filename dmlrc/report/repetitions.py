@@ -7,13 +7,25 @@ from functools import lru_cache
 import pandas as pd
 
 from dmlrc import studies
-from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
+from dmlrc.records import FRAMES, PRETRAINED, StudyRecords, died
+
+
+def lost_searches(study: StudyRecords) -> pd.DataFrame:
+    """The searches that were made whole and of which no trial ended with a number: method, repetition."""
+    trials = study.trials.assign(ended=~died(study.trials), complete=study.trials["state"] == "complete")
+    searches = trials.groupby(["method", "repetition"])[["ended", "complete"]].sum()
+    whole = searches["ended"] >= max(study.meta["budget"]["trials"], 1)
+    return searches[whole & (searches["complete"] == 0)].index.to_frame(index=False)
 
 
 def finished(study: StudyRecords, methods: Sequence[str], reruns: int) -> pd.Index:
-    """The numbers of the repetitions of which each of these methods has so many reruns, with a result or without."""
-    reruns_of_them = study.reruns[study.reruns["method"].isin(methods)]
-    counts = reruns_of_them.groupby(["repetition", "method"]).size().unstack()
+    """The numbers of the repetitions of which each of these methods has so many reruns, with a result or without.
+
+    A method whose search is among `lost_searches`, which has nothing to rerun, is finished too.
+    """
+    nothing = lost_searches(study)
+    ended = pd.concat([study.reruns[["method", "repetition"]], nothing.loc[nothing.index.repeat(reruns)]])
+    counts = ended[ended["method"].isin(methods)].groupby(["repetition", "method"]).size().unstack()
     counts = counts.reindex(columns=methods).fillna(0)
     return counts.index[(counts >= reruns).all(axis=1)]
 

@@ -62,8 +62,8 @@ def look(path: str) -> Photos:
     photos = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
     if photos.folds < 2:
         raise UsageError(
-            f"folder {home} has {len(counts)} classes, and {2 * _PER_FOLD} are needed: 4 to train and choose on, in 2 "
-            "folds, and 4 to test on; add classes, or divide some into what their photos show"
+            f"folder {home} has {len(counts)} class{'es' * (len(counts) > 1)}, and {2 * _PER_FOLD} are needed: 4 to "
+            "train and choose on, in 2 folds, and 4 to test on; add classes, or divide some into what their photos show"
         )
     if max(counts) < 2:
         raise UsageError(f"every class in {home} has a single photo: to be found, a photo needs another of its class")
@@ -134,7 +134,8 @@ def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:
     budget = study.budget
     numbers = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((budget.trials, "trial"), (budget.reruns, "rerun"))]
     rows.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
-    features = own.duration(photos.images * _PER_IMAGE / (os.cpu_count() or 1))
-    rows.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
+    cores = os.cpu_count() or 1
+    features, runs = own.duration(photos.images * _PER_IMAGE / cores), own.expected(study, min(workers, cores))
+    rows.append(f"time      {features} for the features, once, then {runs or study.expected}")
     rows.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
     return rows

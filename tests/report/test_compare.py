@@ -23,7 +23,7 @@ from statsmodels.stats.multitest import multipletests
 
 from dmlrc import comparison, records, run, studies
 from dmlrc.methods import Float, Method
-from dmlrc.report import labels
+from dmlrc.report import labels, tables
 from dmlrc.report.compare import page
 from dmlrc.report.significance import measures
 
@@ -35,7 +35,7 @@ def with_mine(level, searches=1, trials=12, **settings):
     rng = np.random.default_rng(0)
     made, meta = fake_units(trials=trials, reruns=3, **settings)
     methods = dict.fromkeys(each["method"] for each in made if each["kind"] == "rerun")
-    made = [each for each in made if each["kind"] == "pretrained"]
+    made = [each for each in made if each["kind"] == "pretrained" or each["state"] == "diverged"]
     for place, name in enumerate([*methods, "mine"]):
         height = level if name == "mine" else 0.3 + 0.01 * place
         for repetition in range(searches):
@@ -65,6 +65,20 @@ def test_the_verdict_names_the_loss_its_place_and_what_the_tests_count():
     assert "worse than 14" in said
     assert "ranks nothing" not in said
     assert verdict(with_mine(0.9, trials=3)).endswith("; a search of 3 trials, fewer than 10, ranks nothing.")
+
+
+def test_the_verdict_counts_and_names_the_fallen_and_what_is_not_as_the_protocol():
+    recorded = with_mine(0.9, diverged=("arcface", "snr"))
+    recorded.meta["changes"] = {"mine": {"embedding_dim": 512}}
+    said = verdict(recorded)
+    assert said.startswith("**My loss** is number 1 of 15 methods by concatenated MAP@R")
+    assert "better than 12, worse than 0 and tied with 0" in said
+    assert "; without a result: ArcFace (diverged) and SNR (diverged); not as the protocol: embedding size 512." in said
+    every = [method.name for method in tables.METHODS.values()]
+    said = verdict(with_mine(0.9, diverged=every))
+    assert "no other method has a result; without a result: Contrastive (diverged), Triplet (diverged), " in said
+    assert "without a result" not in verdict(with_mine(0.9))
+    assert "not as the protocol" not in verdict(with_mine(0.9))
 
 
 @pytest.mark.parametrize(("trials", "lends"), [(9, False), (10, True)])
@@ -141,6 +155,7 @@ def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, monkeypatch, w
     assert ("In brackets" in text) != lent
     assert text.count("<svg") == 4  # accuracy, cost, what is claimed, and the trend, which has 2026 on it
     assert "&lt;svg" not in text
+    assert labels.PCA.capitalize() in text
     names = {path.name for path in file.parent.iterdir()}
     assert names > {
         "fork-results.csv",

@@ -136,7 +136,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
     run.run(chosen, methods=[chosen.method("contrastive")])
     file = paths.runs() / chosen.name / "contrastive" / "0-rerun-000.json"
     lost = {"state": "diverged", "reason": "on the test images", "scores": {}, "arrays": {}}
-    records.write_json(file, without_checksum(file) | lost)
+    records.write_sealed(file, without_checksum(file) | lost)
     text = written.write_page(chosen).read_text()
     assert [rerun.number for rerun in asked] == [1]  # the first that ended
     assert "<h1>Which loss for fruit?</h1>" in text

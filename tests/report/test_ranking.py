@@ -36,9 +36,9 @@ def test_methods_in_order_with_intervals_and_marks():
         assert (f"{labels.percent(row['mean'], row['ci95'])} {labels.BELOW}" in line) == (row["mean"] < trunk)
         assert (" * " in line) == bool(marked[place])
     assert "seeds alone" in " ".join(lines)
-    means = first.set_index("method")["mean"]
-    lift = means.drop("pretrained").mean() - trunk
-    assert f"On average training lifts scores by {100 * lift:+.2f} points" in " ".join(lines)
+    alone = tables.by_method(frame, setting="separated")["mean"]  # one model, as the trunk is one
+    lift = alone.drop("pretrained").mean() - alone["pretrained"]
+    assert f"On average training lifts the scores of one model by {100 * lift:+.2f} points" in " ".join(lines)
     assert "searched once" in " ".join(lines)
     assert max(map(len, lines)) <= 110
 
@@ -73,6 +73,23 @@ def test_methods_whose_trials_all_diverged_are_called_so_before_any_rerun():
     assert ranking.lines(replace(records, scores=records.scores[:0], trials=records.trials[:0]))[-1].startswith(
         "No trial"
     )
+
+
+def test_what_is_not_as_the_protocol_is_named_before_any_rerun_too():
+    records = fake_records(reruns=0)
+    records.meta["changes"] = {"margin": {"embedding_dim": 512}}
+    lines = ranking.lines(replace(records, scores=records.scores[:0]))
+    assert next(line for line in lines if line.startswith("method")).split("  ")[-1].strip() == "not as the protocol"
+    assert [line.split()[0] for line in lines if line.endswith("embedding size 512")] == ["margin"]
+
+
+def test_joined_models_do_not_make_a_lift_over_the_one_trunk():
+    """Each model is below the trunk, all of them joined above it: what the photos page says of them is said here."""
+    made = fake_records(reruns=3)
+    trunk, alone = made.scores["method"] == PRETRAINED, made.scores["setting"] == "separated"
+    values = made.scores["value"].mask(~trunk & alone, 0.29).mask(~trunk & ~alone, 0.6).mask(trunk, 0.3)
+    lines = " ".join(ranking.lines(replace(made, scores=made.scores.assign(value=values))))
+    assert "lifts the scores of one model by -1.00 points over the untrained trunk: this table cannot rank" in lines
 
 
 def test_the_fallen_stand_in_the_table_without_a_rank():

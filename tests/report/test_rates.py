@@ -109,6 +109,15 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     assert page.grid_of(fake_records()) is None
 
 
+@pytest.mark.parametrize("changes", [{"embedding_dim": 512}, {"optimizer": "sgd"}, {"folds": 2}, {"lr": 1.0}])
+def test_a_grid_is_that_of_the_studys_own_protocol(monkeypatch, changes):
+    """At any rate, but of no other network, optimiser or folds."""
+    monkeypatch.setattr(records, "load", lambda name: grid())
+    protocol = replace(studies.get("cars196crops-frozen").protocol, **changes)
+    found = page.grid_of(fake_records(study="mine", dataset="cars196crops", protocol=protocol))
+    assert (found is None) == ("lr" not in changes)
+
+
 def test_the_order_at_the_best_rate_is_compared_with_that_at_another():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)

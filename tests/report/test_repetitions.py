@@ -59,3 +59,45 @@ def test_editions_and_the_table_in_the_terminal_show_what_is_finished(monkeypatc
     monkeypatch.setattr(ranking.about, "row", lambda records: dict.fromkeys(ABOUT, ""))
     assert ranking.lines(found)[-1] == "Without the repetitions that not every method has finished yet."
     assert "Without" not in ranking.lines(repetitions.whole(found))[-1]
+
+
+def with_lost(study, method, repetition):
+    """All trials of this search diverged, so that it has no rerun."""
+    of_it = {
+        name: (frame["method"] == method) & (frame["repetition"] == repetition)
+        for name in ("trials", "reruns", "runs", "scores")
+        for frame in (getattr(study, name),)
+    }
+    trials = study.trials.assign(
+        state=study.trials["state"].mask(of_it["trials"], "diverged"), value=study.trials["value"].mask(of_it["trials"])
+    )
+    kept = {name: getattr(study, name)[~of_it[name]] for name in ("reruns", "scores")}
+    return replace(study, trials=trials, **kept)
+
+
+def test_a_search_of_which_every_trial_diverged_is_finished_and_takes_no_repetition_from_the_others(monkeypatch):
+    whole = under_way(list(flat()))
+    trials = whole.trials.groupby(["method", "repetition"]).size().min()
+    whole = replace(whole, meta=whole.meta | {"budget": whole.meta["budget"] | {"trials": int(trials)}})
+    found = with_lost(whole, "triplet", 1)
+    assert repetitions.lost_searches(found).to_dict("records") == [{"method": "triplet", "repetition": 1}]
+    assert repetitions.whole(found) is found
+    monkeypatch.setattr(ranking.about, "row", lambda records: dict.fromkeys(ABOUT, ""))
+    lines = ranking.lines(found)
+    assert [line.split()[2] for line in lines if "(1 search lost)" in line] == ["triplet"]
+    assert any(line.startswith("lost: ") for line in lines)
+    assert not any("not every method" in line for line in lines)
+
+
+def test_a_search_that_is_not_at_its_end_or_was_killed_is_not_lost():
+    whole = under_way(list(flat()))
+    trials = int(whole.trials.groupby(["method", "repetition"]).size().min())
+    more = whole.meta | {"budget": whole.meta["budget"] | {"trials": trials + 1}}
+    assert repetitions.lost_searches(with_lost(replace(whole, meta=more), "triplet", 1)).empty
+    enough = whole.meta | {"budget": whole.meta["budget"] | {"trials": trials}}
+    killed = with_lost(replace(whole, meta=enough), "triplet", 1)
+    died = killed.trials["state"] == "diverged"
+    state = killed.trials["state"].mask(died, "failed")
+    killed = replace(killed, trials=killed.trials.assign(state=state, seconds=0.0))
+    assert repetitions.lost_searches(killed).empty
+    assert repetitions.whole(killed).meta["repetitions"] == 2

@@ -46,6 +46,14 @@ def test_what_is_in_a_folder(folder):
     assert "minute" in said
 
 
+def test_more_workers_than_cores_are_no_faster(folder, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = photos.look(str(folder(12)))
+    study, _ = photos.study_of(found, None, {})
+    one, two, many = (photos.plan(found, study, workers) for workers in (1, 2, 16))
+    assert two == many != one
+
+
 def test_a_name_that_is_no_text_is_spelt_out(folder, call):
     home = folder(8, images=3)
     (home / "07").rename(home / "07\x1b[31m\n")
@@ -93,7 +101,11 @@ def test_a_command_given_twice_at_once_enters_its_study_once(home):
 
 @pytest.mark.parametrize(
     ("classes", "images", "says"),
-    [(7, 2, "has 7 classes, and 8 are needed: 4 to train and choose on"), (8, 1, "has a single photo")],
+    [
+        (7, 2, "has 7 classes, and 8 are needed: 4 to train and choose on"),
+        (1, 2, "has 1 class, and 8 are needed"),
+        (8, 1, "has a single photo"),
+    ],
 )
 def test_folders_that_do_not_suffice(folder, classes, images, says):
     with pytest.raises(UsageError, match=says):

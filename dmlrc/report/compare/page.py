@@ -63,7 +63,8 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
 
     cells, marks = musgrave.results_of(recorded, known, accuracy)
     heading = f"The results table with your rows at its end. {labels.marks_legend(accuracy)} {labels.signs(cells)}"
-    publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
+    pca = f" {labels.PCA.capitalize()}" * (PRETRAINED in set(accuracy["method"]))
+    publish.table("fork-results", cells, f"{heading}{pca} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:
             _against_all(compared, method, known, caption)
@@ -166,9 +167,10 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     if method.name not in summary.index:
         return f"**{label}** has no result{_why(recorded, method.name)}."
     mean = summary["mean"]
-    place, count = int((mean > mean[method.name]).sum()) + 1, len(mean)
-    if count < 2:
-        return f"**{label}** reaches {labels.percent(mean.iloc[0])} % MAP@R; no other method is recorded."
+    place, count = int((mean > mean[method.name]).sum()) + 1, len(mean) + len(tables.fallen(recorded))
+    beside = _beside(recorded, method.name)
+    if len(mean) < 2:
+        return f"**{label}** reaches {labels.percent(mean.iloc[0])} % MAP@R; no other method has a result{beside}."
     pairs = against(compared, method.name)
     ranks = f"from {summary['rank_low'][method.name]:.0f} to {summary['rank_high'][method.name]:.0f}"
     better, worse = ((pairs["holm"] < ALPHA) & (sign * pairs["difference"] > 0) for sign in (1, -1))
@@ -184,10 +186,18 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     best = "" if place == 1 else f", {labels.percent(mean.max() - mean[method.name])} points below the best"
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
-        f"{best}; {tested}"
+        f"{best}; {tested}{beside}"
         + f"; a search of {labels.plural(few, 'trial')}, fewer than {MIN_TRIALS}, ranks nothing" * (few < MIN_TRIALS)
         + "."
     )
+
+
+def _beside(recorded: StudyRecords, name: str) -> str:
+    """The methods without a result, and the settings in which this one differs from the protocol, to end a sentence."""
+    fallen = [f"{labels.method_label(other)} ({state})" for other, state in tables.fallen(recorded).items()]
+    apart = about.apart(recorded).get(name, "")
+    text = f"; without a result: {labels.listed(fallen)}" * bool(fallen)
+    return text + f"; {about.NOT_AS_THE_PROTOCOL}: {apart}" * bool(apart)
 
 
 def _why(recorded: StudyRecords, name: str) -> str:
