@@ -1,16 +1,24 @@
 """Checks before anything trains: of names, of data that is too small, of a loss on random batches."""
 
+import contextlib
+import functools
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from importlib.util import source_from_cache
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import data, models, papers
-from dmlrc.building import build_loss, checked_value, failing, normalized
+from dmlrc import data, models, papers, paths
+from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
 from dmlrc.data import ImageSet
+from dmlrc.data.batches import create_sampler
+from dmlrc.data.splits import Splits
 from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
 from dmlrc.inputs import device, load_images, make_trunk, split
 from dmlrc.losses.subsampling import SubsampledClasses
@@ -59,6 +67,7 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
             splits = split(images, protocol, study.class_order, study.seed)
             check_batches(method, protocol, images.labels, splits, study.methods)
             check_pairs(images.labels, splits, protocol.validates)
+            _check_sampler(method, images.labels, splits)
             if protocol.class_share < 1:
                 SubsampledClasses(build_loss(method, next(_points(method))[1], 2, 2), protocol.class_share)
             fit.append(method)
@@ -89,6 +98,24 @@ def _check_trunk(method: Method, protocol: Protocol) -> None:
         raise unknown("trunk", protocol.trunk, [*models.names(), f"{TIMM}NAME"])
     if protocol.weights not in (None, "imagenet", "package"):
         models.find_weights(protocol.weights)
+
+
+def _check_sampler(method: Method, labels: np.ndarray, splits: Splits) -> None:
+    """Raise UsageError for a sampler of one's own that gives other batches from the same seeds. labels: (N,)."""
+    if not callable(method.sampler):
+        return
+    classes, targets = np.unique(labels[splits.folds[0].train], return_inverse=True)
+    drawn = []
+    for _ in range(2):
+        with chance_of_its_own(), failing_sampler(method):
+            seed_all(0)
+            sampler = create_sampler(method.sampler, targets, *batch_layout(method, len(classes)), 0, targets.copy)
+            drawn.append([sampler.draw(1) for _ in range(BATCHES)])
+    if not np.array_equal(*drawn):
+        raise UsageError(
+            f"the sampler of method {method.name!r} gives other batches from the same seeds: draw from the generator "
+            "that it is given"
+        )
 
 
 @defaults()
@@ -128,18 +155,21 @@ def check_method(method: Method, study: Study) -> list[str]:
 
 def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     """Raise LossError for a loss whose gradient is 0 on every random batch, in the middle and at the ends of its space,
-    that changes what it reads of its own file, or that gives other numbers from the same seeds.
+    that changes what it reads of its own file, that gives other numbers from the same seeds, or that reads other files.
 
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
     before, place = fingerprint.description(method.loss), torch.device("cpu")
+    known = fingerprint.files(method.loss)
     try:
-        for _, params in _points(method):
-            (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
-            if torch.stack(first[1]).any():  # NaN too, which is another fault
-                break
+        with _reading() as opened:
+            for _, params in _points(method):
+                (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
+                if torch.stack(first[1]).any():  # NaN too, which is another fault
+                    break
     except UsageError:
         return
+    _check_read(method, opened, known)
     if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise LossError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
@@ -155,6 +185,54 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
             f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
             "embeddings, in the middle and at both ends of its space"
         )
+
+
+_OPENED: ContextVar[list[str] | None] = ContextVar("_OPENED", default=None)
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[list[str]]:
+    """Note the files that this thread opens in the block to read them, by their names."""
+    _listen()
+    noted = _OPENED.set(opened := [])
+    try:
+        yield opened
+    finally:
+        _OPENED.reset(noted)
+
+
+@functools.cache
+def _listen() -> None:
+    """Begin to hear of files that are opened, once in a process: Python has no way to end it."""
+
+    def note(event: str, arguments: tuple, opened: ContextVar = _OPENED, writing: int = os.O_WRONLY) -> None:
+        if event == "open" and (names := opened.get()) is not None and isinstance(arguments[0], str):
+            names += [] if arguments[2] & writing else [arguments[0]]
+
+    sys.addaudithook(note)
+
+
+def _check_read(method: Method, opened: Sequence[str], known: Mapping[str, Mapping]) -> None:
+    """Raise LossError for a file of the reader's that a loss reads or imports, but for those known to its records."""
+    listed = {os.path.realpath(names.get("__file__", "")) for names in (*known.values(), vars(sys.modules["__main__"]))}
+    files = [source_from_cache(name) if name.endswith(".pyc") else name for name in opened]
+    if not (unseen := [file for file in files if _is_readers(file) and os.path.realpath(file) not in listed]):
+        return
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) in unseen:
+            del sys.modules[name]  # that the next look sees its import too
+    raise LossError(
+        f"the loss of method {method.name!r} reads {unseen[0]} when it is made or called, and its records could not "
+        "tell when that file changes: read or import it outside the loss, into a variable that the loss uses"
+    )
+
+
+def _is_readers(file: str) -> bool:
+    """Tell whether a file is the reader's, and not of Python, a package, the system, or a cache."""
+    path = Path(file).resolve()
+    others = (sys.prefix, sys.base_prefix, "/dev", "/etc", "/proc", "/sys", "/usr")
+    hidden = any(part.startswith((".", "__pycache__", "torchinductor_")) for part in path.parts)
+    return path.is_file() and paths.is_own(file) and not hidden and not any(map(path.is_relative_to, others))
 
 
 def _called(
