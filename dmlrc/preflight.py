@@ -1,13 +1,12 @@
 """Checks before anything trains: of names, of data that is too small, of a loss on random batches."""
 
-import contextlib
 import functools
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from importlib.util import source_from_cache
 from pathlib import Path
 
 import numpy as np
@@ -160,15 +159,16 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
     before, place = fingerprint.description(method.loss), torch.device("cpu")
-    known = fingerprint.files(method.loss)
+    known, noted = fingerprint.files(method.loss), _reading().set(opened := [])
     try:
-        with _reading() as opened:
-            for _, params in _points(method):
-                (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
-                if torch.stack(first[1]).any():  # NaN too, which is another fault
-                    break
+        for _, params in _points(method):
+            (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
+            if torch.stack(first[1]).any():  # NaN too, which is another fault
+                break
     except UsageError:
         return
+    finally:
+        _reading().reset(noted)
     _check_read(method, opened, known)
     if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise LossError(
@@ -187,35 +187,25 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
         )
 
 
-_OPENED: ContextVar[list[str] | None] = ContextVar("_OPENED", default=None)
-
-
-@contextlib.contextmanager
-def _reading() -> Iterator[list[str]]:
-    """Note the files that this thread opens in the block to read them, by their names."""
-    _listen()
-    noted = _OPENED.set(opened := [])
-    try:
-        yield opened
-    finally:
-        _OPENED.reset(noted)
-
-
 @functools.cache
-def _listen() -> None:
-    """Begin to hear of files that are opened, once in a process: Python has no way to end it."""
+def _reading() -> ContextVar[list[str] | None]:
+    """Make the variable whose list a thread's opened files are added to, by names. Python knows no end of hearing of
+    them."""
+    variable: ContextVar[list[str] | None] = ContextVar("reading", default=None)
 
-    def note(event: str, arguments: tuple, opened: ContextVar = _OPENED, writing: int = os.O_WRONLY) -> None:
-        if event == "open" and (names := opened.get()) is not None and isinstance(arguments[0], str):
+    def note(event: str, arguments: tuple, writing: int = os.O_WRONLY) -> None:
+        if event == "open" and (names := variable.get()) is not None and isinstance(arguments[0], str):
             names += [] if arguments[2] & writing else [arguments[0]]
 
     sys.addaudithook(note)
+    return variable
 
 
 def _check_read(method: Method, opened: Sequence[str], known: Mapping[str, Mapping]) -> None:
     """Raise LossError for a file of the reader's that a loss reads or imports, but for those known to its records."""
-    listed = {os.path.realpath(names.get("__file__", "")) for names in (*known.values(), vars(sys.modules["__main__"]))}
-    files = [source_from_cache(name) if name.endswith(".pyc") else name for name in opened]
+    of_code = (names.get("__file__") or "" for names in (*known.values(), vars(sys.modules["__main__"])))
+    listed = {os.path.realpath(file) for file in of_code}
+    files = [re.sub(r"__pycache__.(\w+)\.[^/]*pyc$", r"\1.py", name) for name in opened]
     if not (unseen := [file for file in files if _is_readers(file) and os.path.realpath(file) not in listed]):
         return
     for name, module in list(sys.modules.items()):

@@ -103,8 +103,7 @@ def run(
         return todo
 
     todo = planned()
-    # a comparison is cut where it is shown, and a grid has one trial a rate
-    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)
+    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)  # which are cut when shown
     if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
         raise UsageError(
             f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
