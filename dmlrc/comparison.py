@@ -11,6 +11,7 @@ import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from dmlrc import building, names, paths, preflight, records, search
@@ -38,6 +39,7 @@ def read_methods(file: Path) -> list[Method]:
         raise UsageError(f"{file} cannot be read ({error}): name a file of Python with a loss") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{file} is no Python ({error}): correct it") from None
+    _make_room(file.resolve().parent)
     sys.path.insert(0, str(file.resolve().parent))  # for what it imports from beside it
     name = f"file_{file.stem}"
     module = types.ModuleType(name)
@@ -66,6 +68,17 @@ def read_methods(file: Path) -> list[Method]:
     if len(losses) != 1:
         raise UsageError(f"{file} defines {len(losses)} functions and classes, and no method: add {_EXAMPLE}")
     return [Method(losses[0].__name__, losses[0], scope.get("space", {}))]
+
+
+def _make_room(folder: Path) -> None:
+    """Forget files of one's own that were imported from elsewhere and are called as one here, which is the one meant
+    here."""
+    for name, module in list(sys.modules.items()):
+        file, top = getattr(module, "__file__", None), name.partition(".")[0]
+        if not file or not paths.is_own(file) or folder in Path(file).resolve().parents or top == "__main__":
+            continue
+        if (here := PathFinder.find_spec(top, [str(folder)])) and here.origin:
+            del sys.modules[name]
 
 
 KIND = "comparison"

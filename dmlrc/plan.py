@@ -336,7 +336,9 @@ def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: in
 
 def rerun(study: Study, method: Method, recorded: Mapping) -> Unit:
     """A recorded rerun, with its repetition, rerun and params, to be run once more: it gives the same model again."""
-    return _unit(study, Chain(method, recorded["repetition"]), "rerun", recorded["rerun"], recorded["params"])
+    unit = _unit(study, Chain(method, recorded["repetition"]), "rerun", recorded["rerun"], recorded["params"])
+    begun = records.find(study.name)
+    return replace(unit, inputs=begun.meta.get("inputs", {})) if begun else unit
 
 
 def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[str, float], proposals: int = 1) -> Unit:

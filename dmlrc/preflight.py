@@ -1,16 +1,23 @@
 """Checks before anything trains: of names, of data that is too small, of a loss on random batches."""
 
+import functools
+import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import data, models, papers
-from dmlrc.building import build_loss, checked_value, failing, normalized
+from dmlrc import data, models, papers, paths
+from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
 from dmlrc.data import ImageSet
+from dmlrc.data.batches import create_sampler
+from dmlrc.data.splits import Splits
 from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
 from dmlrc.inputs import device, load_images, make_trunk, split
 from dmlrc.losses.subsampling import SubsampledClasses
@@ -59,6 +66,7 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
             splits = split(images, protocol, study.class_order, study.seed)
             check_batches(method, protocol, images.labels, splits, study.methods)
             check_pairs(images.labels, splits, protocol.validates)
+            _check_sampler(method, images.labels, splits)
             if protocol.class_share < 1:
                 SubsampledClasses(build_loss(method, next(_points(method))[1], 2, 2), protocol.class_share)
             fit.append(method)
@@ -89,6 +97,24 @@ def _check_trunk(method: Method, protocol: Protocol) -> None:
         raise unknown("trunk", protocol.trunk, [*models.names(), f"{TIMM}NAME"])
     if protocol.weights not in (None, "imagenet", "package"):
         models.find_weights(protocol.weights)
+
+
+def _check_sampler(method: Method, labels: np.ndarray, splits: Splits) -> None:
+    """Raise UsageError for a sampler of one's own that gives other batches from the same seeds. labels: (N,)."""
+    if not callable(method.sampler):
+        return
+    classes, targets = np.unique(labels[splits.folds[0].train], return_inverse=True)
+    drawn = []
+    for _ in range(2):
+        with chance_of_its_own(), failing_sampler(method):
+            seed_all(0)
+            sampler = create_sampler(method.sampler, targets, *batch_layout(method, len(classes)), 0, targets.copy)
+            drawn.append([sampler.draw(1) for _ in range(BATCHES)])
+    if not np.array_equal(*drawn):
+        raise UsageError(
+            f"the sampler of method {method.name!r} gives other batches from the same seeds: draw from the generator "
+            "that it is given"
+        )
 
 
 @defaults()
@@ -128,11 +154,12 @@ def check_method(method: Method, study: Study) -> list[str]:
 
 def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     """Raise LossError for a loss whose gradient is 0 on every random batch, in the middle and at the ends of its space,
-    that changes what it reads of its own file, or that gives other numbers from the same seeds.
+    that changes what it reads of its own file, that gives other numbers from the same seeds, or that reads other files.
 
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
     before, place = fingerprint.description(method.loss), torch.device("cpu")
+    known, noted = fingerprint.files(method.loss), _reading().set(opened := [])
     try:
         for _, params in _points(method):
             (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
@@ -140,6 +167,9 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
                 break
     except UsageError:
         return
+    finally:
+        _reading().reset(noted)
+    _check_read(method, opened, known)
     if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise LossError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
@@ -155,6 +185,44 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
             f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
             "embeddings, in the middle and at both ends of its space"
         )
+
+
+@functools.cache
+def _reading() -> ContextVar[list[str] | None]:
+    """Make the variable whose list a thread's opened files are added to, by names. Python knows no end of hearing of
+    them."""
+    variable: ContextVar[list[str] | None] = ContextVar("reading", default=None)
+
+    def note(event: str, arguments: tuple, writing: int = os.O_WRONLY) -> None:
+        if event == "open" and (names := variable.get()) is not None and isinstance(arguments[0], str):
+            names += [] if arguments[2] & writing else [arguments[0]]
+
+    sys.addaudithook(note)
+    return variable
+
+
+def _check_read(method: Method, opened: Sequence[str], known: Mapping[str, Mapping]) -> None:
+    """Raise LossError for a file of the reader's that a loss reads or imports, but for those known to its records."""
+    of_code = (names.get("__file__") or "" for names in (*known.values(), vars(sys.modules["__main__"])))
+    listed = {os.path.realpath(file) for file in of_code}
+    files = [re.sub(r"__pycache__.(\w+)\.[^/]*pyc$", r"\1.py", name) for name in opened]
+    if not (unseen := [file for file in files if _is_readers(file) and os.path.realpath(file) not in listed]):
+        return
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) in unseen:
+            del sys.modules[name]  # that the next look sees its import too
+    raise LossError(
+        f"the loss of method {method.name!r} reads {unseen[0]} when it is made or called, and its records could not "
+        "tell when that file changes: read or import it outside the loss, into a variable that the loss uses"
+    )
+
+
+def _is_readers(file: str) -> bool:
+    """Tell whether a file is the reader's, and not of Python, a package, the system, or a cache."""
+    path = Path(file).resolve()
+    others = (sys.prefix, sys.base_prefix, "/dev", "/etc", "/proc", "/sys", "/usr")
+    hidden = any(part.startswith((".", "__pycache__", "torchinductor_")) for part in path.parts)
+    return path.is_file() and paths.is_own(file) and not hidden and not any(map(path.is_relative_to, others))
 
 
 def _called(

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from dmlrc import data, errors, inputs, models, plan, preflight, records
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.executors import pool
+from dmlrc.executors import Serial, Workers, by_value, call, pool
 from dmlrc.executors.cluster import Dask
 from dmlrc.inputs import device, load_images, prepare
 from dmlrc.methods import PRETRAINED, Method
@@ -103,8 +103,7 @@ def run(
         return todo
 
     todo = planned()
-    # a comparison is cut where it is shown, and a grid has one trial a rate
-    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)
+    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)  # which are cut when shown
     if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
         raise UsageError(
             f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
@@ -113,6 +112,7 @@ def run(
     for sentence in todo.warnings():
         print(sentence, file=sys.stderr)
     if todo.is_done:
+        _checked_inputs(study, chosen)
         return
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
@@ -127,10 +127,8 @@ def run(
 def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
     """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
     study = todo.study
-    todo.inputs = digests = _inputs(study, methods)
+    todo.inputs = digests = _checked_inputs(study, methods)
     inputs.renew(digests)
-    if recorded := records.find(study.name):
-        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
@@ -204,6 +202,14 @@ def _grown(study: Study, methods: Sequence[Method], digests: Mapping[str, str], 
         "inputs": before.get("inputs", {}) | digests,
     }
     return before | records.grown(before, study.configuration()) | of_methods
+
+
+def _checked_inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
+    """Digests as `_inputs` gives them. Raises DmlrcError where the study was begun with others."""
+    digests = _inputs(study, methods)
+    if recorded := records.find(study.name):
+        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
+    return digests
 
 
 def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
@@ -354,7 +360,9 @@ def _handed_out(executor: Executor, task: _Task, bar: tqdm) -> Future:
     bar.set_postfix_str(str(task.unit))
     task.begun = time.monotonic()
     try:
-        return executor.submit(run_unit, task.unit)
+        if isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
+            return executor.submit(run_unit, task.unit)
+        return executor.submit(call, by_value((run_unit, (task.unit,), {})))
     except BrokenProcessPool:  # of an executor that starts no new process, unlike `Workers` and `Dask`
         raise DmlrcError(
             f"the executor's processes are gone, perhaps for want of memory, and {task.unit.study} has work left: run "

@@ -17,6 +17,7 @@ from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 from dmlrc.protocol import Budget, Study
+from dmlrc.records import fingerprint
 from dmlrc.report import ranking
 
 ROOT = Path(__file__).parents[1]
@@ -412,6 +413,26 @@ def test_a_file_finds_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_mine.py").write_text("HALF = 0.5")
     (tmp_path / "mine.py").write_text("import beside_mine\ndef loss(e, l):\n    return e.sum() * beside_mine.HALF")
     assert [each.name for each in comparison.read_methods(tmp_path / "mine.py")] == ["loss"]
+
+
+def test_two_files_have_each_the_helper_that_lies_beside_it(tmp_path):
+    given = []
+    for scale, folder in enumerate(["one", "two", "one"]):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "beside_both.py").write_text(f"SCALE = {scale}")
+        (tmp_path / folder / "mine.py").write_text("import beside_both\ndef loss(e, l):\n    return beside_both.SCALE")
+        given += comparison.read_methods(tmp_path / folder / "mine.py")
+    assert [method.loss(None, None) for method in given] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["class Mine:\n    def __call__(self, e, l):\n        ", "def mine(e, l):\n    "])
+def test_what_a_file_finds_by_words_belongs_to_its_loss(tmp_path, kind):
+    codes = set()
+    for scale in (1, 2):
+        (tmp_path / "mine.py").write_text(f"TABLE = {scale}\n{kind}return globals()['TABLE'] * e.sum()")
+        [method] = comparison.read_methods(tmp_path / "mine.py")
+        codes.add(fingerprint.code(method.loss))
+    assert len(codes) == 2
 
 
 def test_the_kind_of_a_comparison_is_no_methods_table():

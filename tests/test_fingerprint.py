@@ -1,5 +1,7 @@
 """What a method was: what changes its fingerprint, what does not, and what is said of a change."""
 
+import array
+import functools
 import importlib
 import io
 import json
@@ -8,10 +10,12 @@ import os
 import subprocess
 import sys
 import threading
+import types
 from collections import deque
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from cases import loop
@@ -215,6 +219,67 @@ def test_every_file_that_a_loss_imports_belongs_to_it(way, tmp_path, monkeypatch
     assert fingerprint.differences(told[1], told[2]) == ["the source of its loss"]
 
 
+INSIDE = {  # ways to reach it from parcel/mine.py that only a call comes to
+    "a relative import": "from .margins import hinge\n    return hinge(e)",
+    "a module of the package": "from . import margins\n    return margins.hinge(e)",
+    "a module that a package lists": "from parcel import margins\n    return margins.hinge(e)",
+    "a relative name": "import importlib\n    return importlib.import_module('.margins', __package__).hinge(e)",
+    "a package that loads it when asked": "import parcel\n    return parcel.late.hinge(e)",
+    "a name between underscores": "from . import margins\n    return margins.__scale__ * e",
+    "a file called as one of Python's": "import cmd\n    return cmd.SCALE * e",
+}
+
+
+@loop("way", INSIDE)
+def test_what_is_imported_at_a_call_belongs_to_it(way, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    home = tmp_path / way.replace(" ", "_")
+    (home / "parcel").mkdir(parents=True)
+    late = "def __getattr__(name):\n    if name == 'late':\n        from . import margins\n        return margins\n"
+    (home / "parcel" / "__init__.py").write_text(f"{late}    raise AttributeError(name)\n")
+    (home / "parcel" / "mine.py").write_text(f"def loss(e, y):\n    {INSIDE[way]}\n")
+    monkeypatch.syspath_prepend(home)
+    kept = {name: sys.modules.pop(name) for name in ["cmd"] if name in sys.modules}
+    told = []
+    for scale in (1, 1, 2):
+        text = f"SCALE = __scale__ = {scale}\ndef hinge(x):\n    return SCALE * x\n"
+        for file in ("parcel/margins.py", "cmd.py"):
+            (home / file).write_text(text)
+        importlib.invalidate_caches()
+        told.append(fingerprint.fingerprint_of(Method("mine", importlib.import_module("parcel.mine").loss)))
+        for name in [name for name in sys.modules if name in ("parcel", "cmd") or name.startswith("parcel.")]:
+            del sys.modules[name]
+    sys.modules.update(kept)
+    assert told[0] == told[1]
+    assert fingerprint.differences(told[1], told[2]) == ["the source of its loss"]
+
+
+BY_WORDS = ["globals()['TABLE']", "eval('TABLE')", "getattr(sys.modules[__name__], 'TABLE')", "main.TABLE"]
+
+
+@loop("words", BY_WORDS)
+def test_what_a_notebook_finds_by_words_belongs_to_it(words, monkeypatch):
+    told = []
+    for size, line in ((1, "1 + 1"), (1, "2 + 2"), (2, "2 + 2")):
+        main = types.ModuleType("__main__")
+        vars(main).update(main=main, In=[line], get_ipython=lambda: types.SimpleNamespace(user_ns_hidden={"In": 0}))
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "__main__", main)
+            exec(f"import sys\nTABLE = {size}\ndef loss(e, y):\n    return e.sum() * {words}", vars(main))
+            told.append(fingerprint.fingerprint_of(Method("mine", main.loss)))
+    assert told[0] == told[1]
+    assert fingerprint.differences(told[1], told[2]) == ["the source of its loss"]
+
+
+@loop("made", ["np.random.default_rng()", "random.Random()", "np.random.RandomState()"])
+def test_a_generator_that_a_file_makes_is_another_in_each_process(made):
+    source = f"import random\nimport numpy as np\nMADE = {made}\ndef loss(e, y):\n    return e.sum()"
+    one, other = ({"__name__": "file_mine"} for _ in range(2))
+    exec(source, one)
+    exec(source, other)
+    assert fingerprint.code(one["loss"]) == fingerprint.code(other["loss"])
+
+
 NOTEBOOK = {"__name__": "__main__"}
 exec(
     """
@@ -244,6 +309,13 @@ Slotted, loss_with = NOTEBOOK["Slotted"], NOTEBOOK["loss_with"]
         lambda: logging.getLogger("mine"),
         threading.Lock,
         lambda: io.TextIOWrapper(io.BytesIO()),
+        lambda: np.array([Slotted(0.5), {"a"}], dtype=object),
+        lambda: pd.DataFrame({"a": [{"x"}, "y"]}),
+        lambda: array.array("d", [1.0]),
+        lambda: memoryview(b"abc"),
+        lambda: torch.eye(2).to_sparse(),
+        lambda: torch.empty(2, device="meta"),
+        lambda: functools.singledispatch(loss_with),
     ],
 )
 def test_what_a_loss_holds_is_the_same_each_time(make):
@@ -251,6 +323,8 @@ def test_what_a_loss_holds_is_the_same_each_time(make):
     told = fingerprint.fingerprint_of(Method("mine", loss_with(value)))
     if hasattr(value, "initial_seed"):
         torch.rand(3, generator=value)
+    if hasattr(value, "dispatch"):
+        value(torch.ones(1))
     assert (
         fingerprint.fingerprint_of(Method("mine", loss_with(value)))
         == told
@@ -304,8 +378,9 @@ def test_spaces_settings_batches_and_changes_are_named_with_both_values():
 
 def test_it_is_the_same_in_another_process():
     code = (
-        "from dmlrc.records import fingerprint; from dmlrc.methods import Method\n"
-        "def loss(e, l):\n    return sum(x in {'a', 'b', 'c'} for x in 'abc') * (lambda y: y)(e).sum()\n"
+        "from dmlrc.records import fingerprint; from dmlrc.methods import Method; import os, numpy as np\n"
+        "HELD = iter({'a', 'b', 'c'}), np.array(['a', 'b'], dtype=object), os.environ\n"
+        "def loss(e, l):\n    return HELD, sum(x in {'a', 'b', 'c'} for x in 'abc') * (lambda y: y)(e).sum()\n"
         "print(fingerprint.fingerprint_of(Method('mine', loss)))"
     )
     seeds = [os.environ | {"PYTHONHASHSEED": seed} for seed in "12"]

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from cases import loop
@@ -111,6 +112,67 @@ def test_a_loss_whose_chance_is_not_seeded_is_refused(source):
     exec(source, scope := {"__name__": "file_mine"})
     with pytest.raises(UsageError, match=r"gives other numbers from the same seeds: .* numpy.random or random"):
         preflight.check_method(Method("mine", scope["loss"]), STUDY)
+
+
+READS = {
+    "at a call": "def loss(x, y):\n    return x.sum() * float(FILE.read_text())",
+    "when it is made": "class loss:\n    def __init__(self):\n        self.scale = np.loadtxt(FILE)\n"
+    "    def __call__(self, x, y):\n        return x.sum() * float(self.scale)",
+    "as code": "def loss(x, y):\n    return x.sum() * eval(compile(FILE.read_text(), 'scale', 'eval'))",
+    "a name put together": "def loss(x, y):\n    return x.sum() * importlib.import_module(NAME).SCALE",
+    "a path": "def loss(x, y):\n    return x.sum() * runpy.run_path(str(HOME / 'late_of_mine.py'))['SCALE']",
+}
+
+
+@loop("way", READS)
+def test_a_loss_that_reads_a_file_is_refused_each_time(way, tmp_path, monkeypatch):
+    (tmp_path / "scale.txt").write_text("2")
+    (tmp_path / "late_of_mine.py").write_text("SCALE = 2")
+    monkeypatch.syspath_prepend(tmp_path)
+    head = f"import importlib, pathlib, runpy\nimport numpy as np\nHOME = pathlib.Path({str(tmp_path)!r})\n"
+    head += "FILE, NAME = HOME / 'scale.txt', '_'.join(['late', 'of', 'mine'])\n"
+    exec(head + READS[way], scope := {"__name__": "file_mine"})
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"reads .*(scale.txt|late_of_mine.py) when it is made or called"):
+            preflight.check_method(Method("mine", scope["loss"]), STUDY)
+    assert "late_of_mine" not in sys.modules
+
+
+@loop(
+    "source",
+    [
+        "SCALE = float(open(FILE).read())\ndef loss(x, y):\n    return x.sum() * SCALE",
+        "def loss(x, y):\n    open(FILE, 'a').close()\n    return x.sum() + 0 * len(open('/etc/hosts').read())",
+        "import functools, torch\n@functools.singledispatch\ndef kind(x):\n    pass\n"
+        "kind.register(torch.Tensor, torch.sum)\ndef loss(x, y):\n    return kind(x)",
+        "import warnings\ndef loss(x, y):\n    warnings.warn('hm')\n    return x.sum()",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:hm")
+def test_a_loss_that_reads_nothing_of_ones_own_passes(source, tmp_path):
+    (tmp_path / "scale.txt").write_text("2")
+    exec(f"FILE = {str(tmp_path / 'scale.txt')!r}\n{source}", scope := {"__name__": "file_mine"})
+    assert preflight.check_method(Method("mine", scope["loss"]), STUDY) == []
+
+
+def test_a_compiled_loss_passes():
+    scope = {"__name__": "file_mine"}
+    exec("import torch\n@torch.compile(backend='eager')\ndef loss(x, y):\n    return x.sum()", scope)
+    assert preflight.check_method(Method("mine", scope["loss"]), STUDY) == []
+
+
+def test_a_sampler_whose_chance_is_not_seeded_is_refused():
+    def of(generator):
+        def batches(labels, classes, images, given):
+            while True:
+                yield (generator or given).permutation(len(labels))[: classes * images]
+
+        return replace(SMOKE.methods[0], name="mine", sampler=batches)
+
+    assert preflight.fitting(STUDY, [of(None), of(np.random)], named=True)
+    for generator in (np.random.default_rng(), np.random.default_rng(0)):
+        with pytest.raises(UsageError, match="sampler of method 'mine' gives other batches from the same seeds"):
+            preflight.fitting(STUDY, [of(generator)], named=True)
 
 
 def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():

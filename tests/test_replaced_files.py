@@ -14,7 +14,7 @@ from dmlrc.data.listing import Listing
 from dmlrc.errors import DmlrcError
 from dmlrc.models import files
 from dmlrc.protocol import Budget
-from dmlrc.unit import run_unit
+from dmlrc.unit import embeddings_of, run_unit
 
 QUICK = studies.get("grocery-quick")
 
@@ -70,6 +70,21 @@ def test_weights_that_were_replaced_are_noticed_before_anything_trains(home, pic
         DmlrcError, match=r"the weights .*own.pth' are others than those with which study 'mine' was begun"
     ):
         run.run(mine, methods[1:])
+
+
+def test_weights_of_a_finished_study_that_were_replaced_are_noticed(home, pictures):
+    file = home / "own.pth"
+    weights(file, 0)
+    mine = quick("mine", f"folder:{pictures}", weights=str(file))
+    run.run(mine)
+    run.run(mine)
+    [recorded] = [unit for unit in plan.Plan(mine).ended if unit["kind"] == "rerun"]
+    again = plan.rerun(mine, METHODS[0], {**recorded, "rerun": recorded["number"]})
+    assert again.inputs == records.load("mine").meta["inputs"]
+    weights(file, 1)
+    for look in (lambda: run.run(mine), lambda: embeddings_of(again)):
+        with pytest.raises(DmlrcError, match=r"own\.pth' are others than those with which study 'mine' was begun"):
+            look()
 
 
 def test_a_process_forgets_the_features_of_weights_that_were_replaced(home, pictures):

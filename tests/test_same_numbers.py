@@ -2,9 +2,11 @@
 
 import contextlib
 import importlib
+import pickle
 import random
 import resource
 import sys
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
 
@@ -13,8 +15,9 @@ import pytest
 import small_units
 import torch
 from cases import loop
+from tqdm import tqdm
 
-from dmlrc import executors, inputs, plan, preflight, studies
+from dmlrc import executors, inputs, plan, preflight, run, studies
 from dmlrc.methods import Float, Method
 from dmlrc.models.settings import defaults, settled
 from dmlrc.protocol import Budget, TrunkInput
@@ -80,6 +83,11 @@ SETTINGS = {  # of the caller: how they are set and read
     "device": (lambda: torch.device("meta"), torch.get_default_device),
     "products of oneDNN": attribute(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
     "convolutions of oneDNN": attribute(torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
+    "recurrences of oneDNN": attribute(torch.backends.mkldnn.rnn, "fp32_precision", "bf16"),
+    "cuDNN's recurrences": attribute(torch.backends.cudnn.rnn, "fp32_precision", "ieee"),
+    "kind of autocast": called(
+        partial(torch.set_autocast_dtype, "cpu"), partial(torch.get_autocast_dtype, "cpu"), torch.float16
+    ),
     "cuDNN's choice": attribute(torch.backends.cudnn, "benchmark", True),
     "no cuDNN": attribute(torch.backends.cudnn, "enabled", False),
     "deterministic": called(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True),
@@ -138,6 +146,75 @@ def test_the_first_look_at_a_loss_is_under_settings_of_its_own_too(name):
         remarks = preflight.check_method(Method("mine", by_chance, {"scale": Float(0, 1)}), SHORT)
     assert remarks == []
     assert random.getstate() == before
+
+
+def test_convolutions_of_cached_features_are_torchs_own():
+    """A unit has others, and only on a GPU."""
+    setting, read = attribute(torch.backends.cudnn.conv, "fp32_precision", "ieee")
+    plain = read()
+    with setting(), defaults():
+        assert read() == plain
+
+
+AT_A_CALL = {
+    "imported": "import helper_of_mine\n    return helper_of_mine.scaled(x)",
+    "relative": "from .inner import scaled\n    return scaled(x)",
+    "loaded": "import sys\n    return sys.modules['helper_of_mine'].scaled(x)",
+    "computed": "import importlib\n    return importlib.import_module('helper_of' + '_' + 'mine').scaled(x)",
+    "by_word": "return globals()['SCALE'] * x",
+    "locked": "return SCALE * x",
+}
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """A package, and a file that it imports, both edited since they were imported, of which one holds a lock."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    helper = "SCALE = {0}\ndef scaled(x):\n    return SCALE * x\n"
+    functions = "".join(f"\ndef {name}(x):\n    {body}\n" for name, body in AT_A_CALL.items())
+    mine = "import threading\nimport helper_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
+    files = {
+        "helper_of_mine.py": helper,
+        "package_of_mine/inner.py": helper,
+        "package_of_mine/mine.py": mine + functions,
+    }
+    (tmp_path / "package_of_mine").mkdir()
+    for scale in (2, 3):
+        for file, text in files.items():
+            (tmp_path / file).write_text(text.replace("{0}", str(scale)))
+        importlib.invalidate_caches()
+        module = importlib.import_module("package_of_mine.mine")
+    yield module
+    for name in [name for name in sys.modules if name.endswith("_of_mine") or name.startswith("package_of_mine")]:
+        del sys.modules[name]
+
+
+def test_what_a_call_imports_is_what_was_imported_in_every_worker(edited):
+    with executors.pool(2) as pool:
+        assert {name: pool.submit(getattr(edited, name), 5).result() for name in AT_A_CALL} == dict.fromkeys(
+            AT_A_CALL, 10
+        )
+
+
+class Elsewhere(Executor):
+    """Sends tasks as the pools of the standard library do, to where only files are."""
+
+    def submit(self, fn, /, *args):
+        sent, future = pickle.dumps((fn, args)), Future()
+        for name in [name for name in sys.modules if name.endswith("_of_mine") or name.startswith("package_of_mine")]:
+            del sys.modules[name]
+        fn, args = pickle.loads(sent)
+        future.set_result(fn(*args))
+        return future
+
+
+@pytest.mark.parametrize("name", AT_A_CALL)
+def test_an_executor_of_the_readers_own_runs_what_was_imported_too(name, edited, monkeypatch):
+    monkeypatch.setattr(run, "run_unit", lambda unit: unit.method.loss(5))
+    [unit] = plan.next_units(SHORT, plan.Chain(Method("mine", getattr(edited, name))))
+    task = run._Task(unit, None)
+    assert run._handed_out(Elsewhere(), task, tqdm(disable=True)).result() == 10
 
 
 @pytest.mark.parametrize("import_it", [True, False])

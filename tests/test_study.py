@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
@@ -273,13 +274,13 @@ class Mortal(Executor):
     def __init__(self, deaths):
         self.deaths = deaths
 
-    def submit(self, fn, unit):
-        future = Future()
+    def submit(self, fn, task):
+        future, (_, (unit,), *_) = Future(), cloudpickle.loads(task)
         if unit.method and unit.method.name == "deadly" and self.deaths.get((unit.kind, unit.number)):
             self.deaths[unit.kind, unit.number] -= 1
             future.set_exception(BrokenProcessPool())
         else:
-            future.set_result(fn(unit))
+            future.set_result(fn(task))
         return future
 
 

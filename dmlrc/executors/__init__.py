@@ -1,11 +1,14 @@
 """Executors of units: this process, or several of one thread each, of which one may die without the others."""
 
+import io
 import os
 import queue
 import sys
 import threading
 import time
+import types
 import warnings
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -15,12 +18,14 @@ import loky
 
 from dmlrc import paths
 from dmlrc.errors import UsageError
+from dmlrc.records import fingerprint
 
 # between two tasks loky restarts a worker that has grown by 300 MB, as one does that reads data sets: nothing is lost
 warnings.filterwarnings("ignore", "A worker was restarted while some jobs were given", UserWarning)
 
 _SOME = 16  # workers that any machine may be asked for
 # two threads of one process and a busy neighbour slow each other badly
+_OF_A_FILE = ("__name__", "__package__", "__path__", "__file__")  # which imports in a function ask for
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -103,14 +108,24 @@ def _end_with(parent: int) -> None:
 
 
 def call(task: bytes) -> Any:
-    """Run a task of `by_value`."""
-    fn, args, kwargs = cloudpickle.loads(task)
-    return fn(*args, **kwargs)
+    """Run a task of `by_value`. Meanwhile its modules are those that an import finds."""
+    fn, args, kwargs, modules = cloudpickle.loads(task)
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        for name, module in before.items():
+            del sys.modules[name]
+            sys.modules |= {name: module} if module else {}
 
 
 def by_value(task: tuple) -> bytes:
     """A task for `call`, with the code of all modules that were not installed: another machine does not have them, and
-    another process would import a file that may have been edited since."""
+    another process would import a file that may have been edited since.
+
+    The files that a loss reaches go whole, for code finds there by words what no pickle sees; but what cannot be sent.
+    """
     registered = cloudpickle.list_registry_pickle_by_value()
     local = [
         module
@@ -122,7 +137,50 @@ def by_value(task: tuple) -> bytes:
     for module in local:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return cloudpickle.dumps(task)
+        files = fingerprint.files(task)
+        try:
+            return _dumped(task, files, lambda value: True)
+        except Exception:  # a lock, an open file
+            return _dumped(task, files, _can_be_sent)
     finally:
         for module in local:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _can_be_sent(value: Any) -> bool:
+    try:
+        return bool(isinstance(value, types.ModuleType) or cloudpickle.dumps(value))
+    except Exception:
+        return False
+
+
+def _dumped(task: tuple, files: Mapping[str, dict[str, Any]], is_sent: Callable[[Any], bool]) -> bytes:
+    stream = io.BytesIO()
+    pickler = _Pickler(stream, files, is_sent)
+    pickler.dump((*task, pickler.modules))
+    return stream.getvalue()
+
+
+class _Names(dict):
+    """Stands for the names that a file defines, where a function of it is sent."""
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Sends files as modules, in which what they define stays together. files: the names of each."""
+
+    def __init__(self, stream: io.BytesIO, files: Mapping[str, dict[str, Any]], is_sent: Callable[[Any], bool]):
+        super().__init__(stream)
+        self.modules, self._contents = {}, {}
+        for name, names in files.items():
+            module = sys.modules.get(name)
+            self.modules[name] = module if module and vars(module) is names else types.ModuleType(name)
+            own = {key: value for key, value in fingerprint.defined(names).items() if is_sent(value)}
+            self._contents[name] = {key: names[key] for key in _OF_A_FILE if key in names} | own
+            self.globals_ref[id(names)] = _Names(__name__=name)
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, _Names):
+            return vars, (self.modules[value["__name__"]],)
+        if type(value) is types.ModuleType and self.modules.get(value.__name__) is value:
+            return types.ModuleType, (value.__name__,), self._contents[value.__name__]
+        return super().reducer_override(value)

@@ -36,7 +36,10 @@ _DEFAULTS = (
     (backends.mkldnn, "deterministic", False),
     (backends.mkldnn.conv, "fp32_precision", "ieee"),
     (backends.mkldnn.matmul, "fp32_precision", "ieee"),
+    (backends.mkldnn.rnn, "fp32_precision", "ieee"),
     (backends.cuda.matmul, "fp32_precision", "ieee"),
+    (backends.cudnn.conv, "fp32_precision", "tf32"),  # a unit has others, see `_repeatable`
+    (backends.cudnn.rnn, "fp32_precision", "tf32"),
     (backends.cudnn, "enabled", True),
     (backends.cudnn, "benchmark", False),
     (backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", True),
@@ -56,8 +59,8 @@ def defaults() -> Iterator[None]:
         torch.device("cpu") if elsewhere else contextlib.nullcontext(),
         torch.inference_mode(False),
         torch.enable_grad(),
-        torch.autocast("cpu", enabled=False),
-        torch.autocast("cuda", enabled=False),
+        torch.autocast("cpu", torch.bfloat16, enabled=False),  # torch's own kinds, for a loss that switches it on
+        torch.autocast("cuda", torch.float16, enabled=False),
         torch.autograd.set_detect_anomaly(False),
         np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
         sdpa_kernel([*SDPBackend.__members__.values()][1:]),  # all but ERROR

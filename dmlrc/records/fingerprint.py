@@ -9,23 +9,25 @@ one's own that it is in or that it imports, all the way, everything that the fil
 misses what is reached by others. What Python compiles is another code in another version of Python.
 """
 
+import contextlib
 import contextvars
 import dis
 import functools
 import gc
 import hashlib
-import importlib
 import json
+import os
+import random
 import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-import numpy as np
+from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 
 from dmlrc import paths
 from dmlrc.methods import Method, Space
@@ -50,6 +52,12 @@ _NOT_OF_A_CLASS = (
     "__static_attributes__",
     "__slotnames__",
 )
+_OF_PYTHON = {*vars(types.ModuleType("")), "__builtins__", "__cached__", "__file__", "__path__", "__warningregistry__"}
+"""Names that Python itself puts into a file."""
+_OF_COMPILERS = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")
+"""How names begin that torch.compile puts there when a function is called."""
+_OF_AN_ARRAY = ("typecode", "format", "dtype", "shape")
+_GENERATORS = (random.Random, Generator, RandomState, BitGenerator, SeedSequence)
 
 
 def fingerprint_of(method: Method) -> dict[str, Any]:
@@ -139,9 +147,9 @@ def _words(value: Any) -> str:
 def _loss(loss: Any) -> dict[str, Any]:
     if isinstance(loss, str):
         return {"loss": loss}
-    description, versions = _read(loss)
+    description, reader = _read(loss)
     name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
-    packages = {"packages": dict(sorted(versions.items()))} if versions else {}
+    packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
     if description == name:
         return {"loss": name} | packages
     own = {"name": name.rpartition(".")[2], "code": _hash(description)}
@@ -158,8 +166,13 @@ def description(loss: Any) -> Any:
     return _read(loss)[0]
 
 
-def _read(loss: Any) -> tuple[Any, dict[str, str]]:
-    """Read a loss: its description, and the versions of packages.
+def files(value: Any) -> dict[str, dict[str, Any]]:
+    """Find the files of one's own that a loss, or what holds one, reaches: what each defines, by its module's name."""
+    return _read(value)[1].files
+
+
+def _read(loss: Any) -> tuple[Any, "_Reader"]:
+    """Read a loss: its description, and the reader that has met its packages and files.
 
     Reading it may load a module, which a name that was read before means from then on: then it is read once more.
     """
@@ -167,7 +180,7 @@ def _read(loss: Any) -> tuple[Any, dict[str, str]]:
         loaded, reader = set(sys.modules), _Reader()
         description = reader.whole(loss)
         if loaded == set(sys.modules):
-            return description, reader.packages
+            return description, reader
 
 
 def first_change(old: Any, new: Any) -> str | None:
@@ -211,17 +224,17 @@ class _Reader:
         self.packages: dict[str, str] = {}
         self._described: dict[int, tuple[Any, Any]] = {}  # id -> the object, which must keep its id; its description
         self._open: list[int] = []  # of the objects that are being described, each a part of the one before
-        self._files: dict[str, Mapping[str, Any]] = {}  # one's own, by their modules' names: what they define
+        self.files: dict[str, dict[str, Any]] = {}  # one's own, by their modules' names: what they define
 
     def whole(self, loss: Any) -> Any:
         """The loss, and where it is not of a package the files that it reaches."""
         description, files = self.tell(loss), {}
-        while left := sorted(self._files.keys() - files.keys()):
+        while left := sorted(self.files.keys() - files.keys()):
             files[left[0]] = self._mapping(
                 {
-                    name: value
-                    for name, value in self._files[left[0]].items()
-                    if not (name.startswith("__") and name.endswith("__")) and not isinstance(value, Method)
+                    name: type(value) if isinstance(value, _GENERATORS) else value  # no loss may draw from these
+                    for name, value in defined(self.files[left[0]]).items()
+                    if not isinstance(value, Method)
                 }
             )
         return {"loss": description, "files": files} if files else description
@@ -263,18 +276,25 @@ class _Reader:
     def _bound(self, value: types.MethodType) -> Any:
         return ["bound", self.tell(value.__func__), self.tell(value.__self__)]
 
+    def _kind(self, value: Any) -> Any:
+        """The class alone, of the variables of the shell, and of a cache, which calls fill."""
+        return type(value).__qualname__
+
     def _module(self, value: types.ModuleType) -> Any:
-        self._note(value.__name__, vars(value))
+        if self._is_own(value.__name__, vars(value)):
+            self.files.setdefault(value.__name__, vars(value))
         return value.__name__
 
-    def _note(self, module: str, names: Mapping[str, Any]) -> bool:
+    def _note(self, module: str, names: dict[str, Any]) -> bool:
         """Tell whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
-        own = self._is_own(module)
-        if own and module not in ("__main__", "__mp_main__"):  # a notebook defines much beside the loss
-            self._files.setdefault(module, names)
+        own = self._is_own(module, names)
+        if own and names and module not in ("__main__", "__mp_main__"):  # a notebook defines much beside the loss
+            self.files.setdefault(module, names)
         return own
 
     def _function(self, value: types.FunctionType) -> Any:
+        if compiled := getattr(value, "_torchdynamo_orig_callable", None):  # with settings that move at each call
+            return ["compiled", self.tell(compiled)]
         cells = [self.tell(_content(lambda cell=cell: cell.cell_contents)) for cell in value.__closure__ or ()]
         if not self._note(value.__globals__.get("__name__", "__main__"), value.__globals__):
             name = f"{value.__module__}.{value.__qualname__}"
@@ -284,17 +304,22 @@ class _Reader:
         return ["function", *self._code(value.__code__, value.__globals__), cells, defaults, self._mapping(attributes)]
 
     def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
-        """The instructions of a function and of those inside it, and the global names that they use."""
-        steps, used = [], {}
-        for step in dis.get_instructions(code):
+        """The instructions of a function and of those inside it, and the global names that they use: all, where the
+        code looks them up by words."""
+        instructions, steps, loaded = [*dis.get_instructions(code)], [], []
+        named = {step.argval for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        used = {name: names[name] for name in named & names.keys()}
+        for step in instructions:
             inner = isinstance(step.argval, types.CodeType)
             steps.append([step.opname, self._code(step.argval, names) if inner else self.tell(step.argval)])
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in names:
-                used[step.argval] = names[step.argval]
-            elif step.opname == "IMPORT_NAME":
-                used[step.argval] = _imported(step.argval)
-            elif isinstance(step.argval, str) and (module := _named(step.argval, code)) and self._is_own(step.argval):
-                used[f"module {step.argval}"] = module
+            if step.opname == "IMPORT_NAME":
+                used |= _imported(step.argval, names, *loaded[-2:])
+            elif isinstance(step.argval, str) and (module := _named(step.argval, code, names)):
+                used |= {f"module {step.argval}": module} if self._is_own(module.__name__, vars(module)) else {}
+            if step.opname.startswith("LOAD_"):
+                loaded.append(step.argval)
+        if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
+            self.files.setdefault(names.get("__name__", "__main__"), names)
         return [steps, code.co_exceptiontable.hex()], self._mapping(used)
 
     def _class(self, value: type) -> Any:
@@ -306,18 +331,26 @@ class _Reader:
     def _object(self, value: Any) -> Any:
         """An instance: its class and its contents, as far as they can be seen."""
         kind = self.tell(type(value))
+        if kind == "torch._dynamo.eval_frame.OptimizedModule":
+            return ["compiled", self.tell(value._orig_mod)]
         if hasattr(value, "detach") and hasattr(value, "dtype"):  # a tensor; a file has the first too
-            return [kind, str(value.dtype), str(value.detach().cpu().tolist())]
+            with contextlib.suppress(RuntimeError):  # sparse, nested, without values: as pickle sees it
+                return [kind, str(value.dtype), str(value.detach().cpu().tolist())]
         if hasattr(value, "tobytes"):  # an array
-            return [kind, str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+            facts = [str(getattr(value, name, "")) for name in _OF_AN_ARRAY if hasattr(value, name)]
+            if getattr(getattr(value, "dtype", None), "hasobject", False):  # whose bytes are places in memory
+                return [kind, *facts, self.tell(value.tolist())]
+            return [kind, *facts, hashlib.sha256(value.tobytes()).hexdigest()]
         if hasattr(value, "initial_seed"):  # a generator of torch, whose state moves with every draw
             return [kind, str(value.device), value.initial_seed()]
-        if isinstance(value, np.random.Generator):
+        if isinstance(value, Generator):
             return [kind, str(value.bit_generator.seed_seq.entropy)]
         if isinstance(value, types.GeneratorType) and (frame := value.gi_frame):  # none where it is exhausted
             return [kind, *self._code(value.gi_code, frame.f_globals), self._mapping(frame.f_locals)]
         if isinstance(value, weakref.ReferenceType | contextvars.ContextVar):
             return [kind, self.tell(_content(value if callable(value) else value.get))]
+        if isinstance(value, type(iter(set()))):
+            return self._set(value.__reduce__()[1][0])
         try:
             reduced = value.__reduce_ex__(2)  # as pickle and copy see it: dictionary, slots, or what it says itself
         except Exception:  # a lock, a socket: it is known by its name, if it has one
@@ -328,23 +361,26 @@ class _Reader:
             return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
         return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]
 
-    def _is_own(self, module: str) -> bool:
-        """Tell whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
+    def _is_own(self, module: str, names: Mapping[str, Any]) -> bool:
+        """Tell whether a module is a notebook or a file of one's own, which may be called as one of Python's; of any
+        other, its package's version is noted."""
         top = module.partition(".")[0]
         if top == "__main__":  # a notebook's, which may say that its file is that of the kernel
             return True
-        if top in _OF_EVERY_METHOD or top in sys.stdlib_module_names:
+        if top in _OF_EVERY_METHOD:
             return False
-        file = getattr(sys.modules.get(module), "__file__", None) or getattr(sys.modules.get(top), "__file__", None)
-        if file is None or paths.is_own(file):
+        file = names.get("__file__") or getattr(sys.modules.get(top), "__file__", None)
+        of_python = top in sys.stdlib_module_names
+        if paths.is_own(file) if file else not of_python:
             return True
-        self.packages |= {name: metadata.version(name) for name in _distributions().get(top, ())}
+        self.packages |= {} if of_python else {name: metadata.version(name) for name in _distributions().get(top, ())}
         return False
 
     _OF_ITEMS = (_items, _set, _mapping)
     _DESCRIBED = (
         ((list, tuple, deque), _items),
         ((set, frozenset), _set),
+        ((type(os.environ), weakref.WeakKeyDictionary), _kind),
         (Mapping, _mapping),
         (functools.partial, _partial),
         ((staticmethod, classmethod, property, functools.cached_property), _descriptor),
@@ -360,18 +396,35 @@ def _distributions() -> Mapping[str, list[str]]:
     return metadata.packages_distributions()
 
 
-def _imported(name: str) -> types.ModuleType | None:
-    """The module that a function imports when it is called, where it can be imported."""
+def defined(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that a file or a notebook defines, without those that Python, IPython and torch put beside them."""
+    shell = names["get_ipython"]() if "get_ipython" in names else None
+    hidden = _OF_PYTHON.union(getattr(shell, "user_ns_hidden", ()))
+    return {name: value for name, value in names.items() if not (name in hidden or name.startswith(_OF_COMPILERS))}
+
+
+def _imported(
+    name: str, names: Mapping[str, Any], level: int = 0, listed: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The module that a function imports when it is called, and what it takes from it, as far as there are such.
+
+    names: of the function. level and listed: how many dots stand before its name, and what stands behind `import`.
+    """
     try:
-        return importlib.import_module(name)
+        module = __import__(name, names, None, listed or ("__name__",), level)  # a list: not the first of its packages
     except Exception:  # the function may never come to this line
-        return None
+        return {name: None}
+    taken = {f"{name}.{part}": getattr(module, part, None) for part in listed or ()}
+    package = name.partition(".")[0]
+    return ({} if level or listed else {package: sys.modules.get(package)}) | {name: module} | taken
 
 
-def _named(text: str, code: types.CodeType) -> types.ModuleType | None:
+def _named(text: str, code: types.CodeType, names: Mapping[str, Any]) -> types.ModuleType | None:
     """The module of this name, where it is loaded, or where the code may load it: `import_module("helpers")`."""
-    loads = {"import_module", "__import__"} & {*code.co_names} and all(map(str.isidentifier, text.split(".")))
-    return _imported(text) if loads else sys.modules.get(text)
+    name = text.lstrip(".")
+    loads = {"import_module", "__import__"} & {*code.co_names} and all(map(str.isidentifier, name.split(".")))
+    module = _imported(name, names, len(text) - len(name))[name] if loads else sys.modules.get(text)
+    return module if isinstance(module, types.ModuleType) else None
 
 
 def _content(read: Callable[[], Any]) -> Any:
