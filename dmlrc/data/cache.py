@@ -30,6 +30,7 @@ from dmlrc.errors import DmlrcError
 _FORMAT = 2  # raised when the same files would decode to other bytes, so that older arrays are no longer found
 _ELSEWHERE = "set DMLRC_CACHE to a folder that can be"
 _CHUNK = 256  # images decoded ahead of the writer
+_THREADS = min(8, os.cpu_count() or 1)  # each may hold an image of `decoding.LARGE` pixels
 
 
 def cached_images(name: str, files: Sequence[Path], form: Form) -> np.ndarray:
@@ -162,7 +163,7 @@ def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndar
     bad = []
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
     with (
-        ThreadPoolExecutor() as pool,
+        ThreadPoolExecutor(_THREADS) as pool,
         tqdm(total=len(files), desc=f"decoding {name}", unit="image", disable=None) as progress,
     ):
         for start in range(0, len(files), _CHUNK):
