@@ -429,7 +429,7 @@ def plural(number: int, noun: str) -> str:
     >>> plural(1, "claim"), plural(3, "search")
     ('1 claim', '3 searches')
     """
-    return f"{number} {noun}{('es' if noun.endswith('ch') else 's') * (number != 1)}"
+    return f"{number} {noun}{('es' if noun.endswith(('ch', 'ss')) else 's') * (number != 1)}"
 
 
 def rank_range(low: float, high: float, between: str = " to ") -> str:
