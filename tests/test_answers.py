@@ -210,6 +210,14 @@ def test_another_error_of_torch_stays_what_it_is(monkeypatch):
         cli.main()
 
 
+def test_memory_that_a_trunk_lacks_is_not_taken_for_images_that_are_too_small(monkeypatch):
+    trunk = models.create_trunk("resnet18")
+    lacking = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+    monkeypatch.setattr(trunk, "feature_maps", lambda images: (_ for _ in ()).throw(lacking))
+    with pytest.raises(RuntimeError, match="can't allocate"):
+        trunk(torch.rand(1, 3, 32, 32))
+
+
 def test_one_image_of_one_class(tmp_path, call):
     (tmp_path / "one" / "class").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "one" / "class" / "a.png")
