@@ -67,14 +67,8 @@ def recorded_in(root: Path) -> list[str]:
     folders = [folder.parent if folder.name == BEFORE else folder for folder in metas]  # of a killed export
     files = [(folder, folder) for folder in folders]
     files += [(file, file.parents[1]) for file in root.rglob("*/[0-9]*-*.json")]
-    apart = (".", ASIDE)
-    return sorted(
-        {
-            folder.relative_to(root).as_posix()
-            for file, folder in files
-            if not any(part.startswith(apart) for part in file.relative_to(root).parts)
-        }
-    )
+    below = [(file.relative_to(root).parts, folder.relative_to(root).as_posix()) for file, folder in files]
+    return sorted({name for parts, name in below if not any(part.startswith((".", ASIDE)) for part in parts)})
 
 
 def measured() -> Path:

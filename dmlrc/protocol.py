@@ -415,9 +415,8 @@ class Study:
         Raises UsageError for a method that changes what no protocol has, or is searched without validation.
         """
         changes, settings = method.changes if method else {}, [setting.name for setting in fields(Protocol)]
-        for name in changes:
-            if name not in settings:
-                raise unknown("setting of a protocol", name, settings)
+        if strange := [name for name in changes if name not in settings]:
+            raise unknown("setting of a protocol", strange[0], settings)
         # a list as a tuple: a protocol has to be hashable
         own = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
         protocol = replace(self.effective_protocol, **own) if own else self.effective_protocol

@@ -186,7 +186,7 @@ def most_at_once(monkeypatch, files, form):
 @pytest.mark.parametrize(("side", "most"), [(9, 1), (8, 3)])
 def test_large_images_are_decoded_one_at_a_time_and_others_by_a_few_threads(tmp_path, monkeypatch, side, most):
     monkeypatch.setattr(decoding, "LARGE", 64)
-    monkeypatch.setattr(cache, "_THREADS", 3)
+    monkeypatch.setattr(cache.os, "cpu_count", lambda: 3)
     for number in range(8):
         Image.new("RGBA", (side, side)).save(tmp_path / f"{number}.png")
     assert most_at_once(monkeypatch, sorted(tmp_path.glob("*.png")), decoding.Form(8)) == most
