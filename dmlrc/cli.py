@@ -108,15 +108,8 @@ def study_run(
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
     with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.run.run(
-            chosen,
-            methods,
-            executor,
-            None if scheduler else workers,
-            proposals=proposals,
-            seconds=seconds,
-            save_models=save_models,
-        )
+        options = {"proposals": proposals, "seconds": seconds, "save_models": save_models}
+        dmlrc.run.run(chosen, methods, executor, None if scheduler else workers, **options)
     typer.echo("study {}: {} of {} units".format(chosen.name, *dmlrc.plan.progress(chosen)))
 
 
@@ -165,9 +158,7 @@ def study_export(
     chosen = studies.recorded.named(name)
     is_known = chosen.name in studies.known()
     if optuna and not is_known:
-        raise UsageError(
-            f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches there"
-        )
+        raise UsageError(f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches")
     if optuna:
         typer.echo(f"{optuna}: {report.labels.plural(len(studies.exports.to_journal(chosen, optuna)), 'search')}")
     if csv:
@@ -364,9 +355,8 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     from dmlrc.report.compare import page
 
     recorded = dmlrc.comparison.load_comparison(chosen, methods)
-    target = page.write_comparison(
-        recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
-    )
+    folder = dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
+    target = page.write_comparison(recorded, methods, folder)
     sentences, without = page.verdict_lines(recorded, methods)
     _print_lines(sentences)
     typer.echo(f"open {target}")
@@ -405,14 +395,16 @@ def main() -> None:
         notes = map(printable, getattr(error, "__notes__", ()))
         print("\n".join([f"dmlrc: {error}", *notes]), file=sys.stderr)
         sys.exit(error.exit_code)
-    except (OSError, MemoryError) as error:  # of this machine, wherever it came up
+    except (OSError, MemoryError, RuntimeError) as error:  # of this machine, wherever it came up
+        if isinstance(error, RuntimeError) and not errors.lacks_memory(error):
+            raise
         print(f"dmlrc: {_refused(error)}", file=sys.stderr)
         sys.exit(1)
 
 
-def _refused(error: OSError | MemoryError) -> str:
+def _refused(error: OSError | MemoryError | RuntimeError) -> str:
     """Sentence on what the machine refuses, with the way out."""
-    if isinstance(error, MemoryError):
+    if not isinstance(error, OSError):
         return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
     way_out = {
         errno.EMFILE: "raise the limit of open files (`ulimit -n 1024`)",

@@ -66,7 +66,7 @@ def read_methods(file: Path) -> list[Method]:
             f'methods = [Method("mine", {imported[0]}, {{"margin": Float(0, 1)}})], with the hyperparameters to search'
         )
     if len(losses) != 1:
-        raise UsageError(f"{file} defines {len(losses)} functions and classes, and no method: add {_EXAMPLE}")
+        raise UsageError(f"{file} defines {len(losses) or 'no'} functions or classes, and no method: add {_EXAMPLE}")
     return [Method(losses[0].__name__, losses[0], scope.get("space", {}))]
 
 

@@ -1,5 +1,6 @@
 """The errors a user can meet: each message is one sentence that names the thing and the way out."""
 
+import re
 from importlib.util import find_spec
 
 
@@ -38,6 +39,12 @@ class MissingDataError(DmlrcError):
 
 class DivergedError(DmlrcError):
     """Training produced NaN or infinite values; the trial is recorded as diverged."""
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Tell whether memory does not suffice: by Python's own error, or by a RuntimeError of torch's allocators."""
+    of_torch = isinstance(error, RuntimeError) and re.search("allocate memory|out of memory", str(error))
+    return isinstance(error, MemoryError) or bool(of_torch)
 
 
 def unknown(kind: str, name: object, known, finder: str = "") -> UsageError:

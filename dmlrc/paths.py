@@ -40,6 +40,8 @@ def results() -> Path:
 
 BEFORE = ".before"
 """The folder, in that of a study, with its committed records as they were while new ones take their place."""
+ASIDE = "replaced-"
+"""How the folders of records begin that are of an earlier form of their method."""
 
 
 def committed(study: str) -> Path:
@@ -54,6 +56,19 @@ def committed(study: str) -> Path:
 def recorded(study: str) -> list[Path]:
     """Find the folders with records of a study: those made here, then the committed ones. A name may be too long."""
     return [folder for folder in (runs() / study, committed(study)) if os.path.exists(folder / "meta.json")]
+
+
+def recorded_in(root: Path) -> list[str]:
+    """The studies with records in a folder, `runs()` or `results()`, in the order of their names.
+
+    Those are told by their meta.json, and in runs/ also by records without one, which `records.is_begun` refuses.
+    """
+    metas = (file.parent for file in root.rglob("meta.json"))
+    folders = [folder.parent if folder.name == BEFORE else folder for folder in metas]  # of a killed export
+    files = [(folder, folder) for folder in folders]
+    files += [(file, file.parents[1]) for file in root.rglob("*/[0-9]*-*.json")]
+    below = [(file.relative_to(root).parts, folder.relative_to(root).as_posix()) for file, folder in files]
+    return sorted({name for parts, name in below if not any(part.startswith((".", ASIDE)) for part in parts)})
 
 
 def measured() -> Path:

@@ -42,7 +42,7 @@ _LEAST = {
     "meta_classes": 2,
 }
 """The settings that are one of some words, and the least that numbers may be."""
-_MOST = {"embedding_dim": 65_536}
+_MOST = {"embedding_dim": 65_536, "image_size": 4_096, "crop_size": 2_048}
 """The most that the memory of a machine bears."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
 _kinds, _args, _origin = map(functools.cache, (get_type_hints, get_args, get_origin))
@@ -240,43 +240,42 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
     paper: str
 
     def __post_init__(self):
+        called = f"protocol {self.name}"
+        if callable(self.sampler):
+            raise UsageError(f"sampler of {called} is no word: give one of your own as `Method(..., sampler=SAMPLER)`")
         if isinstance(self.test_metrics, tuple) and (functions := list(filter(callable, self.test_metrics))):
             raise UsageError(
-                f"{functions[0]!r} among the metrics of protocol {self.name} is no name: for a metric of your own, "
+                f"{functions[0]!r} among the metrics of {called} is no name: for a metric of your own, "
                 "take `dmlrc.studies.with_metrics(study, NAME, metric)`"
             )
-        _check(self, f"protocol {self.name}", _LEAST)
+        _check(self, called, _LEAST)
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         if not self.test_metrics:
-            raise UsageError(f"test_metrics of protocol {self.name} are none, so that no score is recorded: name some")
+            raise UsageError(f"test_metrics of {called} are none, so that no score is recorded: name some")
         if strange := [name for name in self.arrays if name not in ARRAYS]:
             raise unknown("array", strange[0], ARRAYS)
         for name, most in (("crop_scale", 1), ("crop_ratio", math.inf)):
             low, high = getattr(self, name)
             if not 0 < low <= high <= most or math.isinf(high):
                 limit = f", at most {most}" if most == 1 else ""
-                raise UsageError(f"{name} of protocol {self.name} is from {low} to {high}: it rises, above 0{limit}")
+                raise UsageError(f"{name} of {called} is from {low} to {high}: it rises, above 0{limit}")
         if any(epoch < 1 for epoch in self.lr_steps):
-            raise UsageError(f"lr_steps of protocol {self.name} are {self.lr_steps}: they are epochs, from 1")
+            raise UsageError(f"lr_steps of {called} are {self.lr_steps}: they are epochs, from 1")
         if not 0 < self.class_share <= 1:
-            raise UsageError(f"class_share of protocol {self.name} is {self.class_share}: it is above 0 and at most 1")
+            raise UsageError(f"class_share of {called} is {self.class_share}: it is above 0 and at most 1")
         if self.validates and "map_at_r" not in self.val_metrics:
-            raise UsageError(f"val_metrics of protocol {self.name} lack map_at_r, by which trials are chosen: add it")
+            raise UsageError(f"val_metrics of {called} lack map_at_r, by which trials are chosen: add it")
         if self.split == ONE_FOLD and self.folds > 1:
-            raise UsageError(
-                f"split {ONE_FOLD!r} of protocol {self.name} has one fold, not {self.folds}: set folds = 1"
-            )
+            raise UsageError(f"split {ONE_FOLD!r} of {called} has one fold, not {self.folds}: set folds = 1")
         if self.validates and not self.max_epochs:
-            raise UsageError(
-                f"max_epochs of protocol {self.name} is 0, and nothing to validate is trained: take 1 or more"
-            )
+            raise UsageError(f"max_epochs of {called} is 0, and nothing to validate is trained: take 1 or more")
         if self.train_from and self.frozen_trunk:
-            raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
+            raise UsageError(f"{called} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):
             raise UsageError(
-                f"protocol {self.name} trains from {self.train_from} on, on maps that are computed once: its "
+                f"{called} trains from {self.train_from} on, on maps that are computed once: its "
                 f"augmentation is 'flip' or 'none', not {self.augmentation!r}"
             )
 
@@ -338,9 +337,7 @@ def check_study_name(name: str, pattern: str, longest: int = 200) -> None:
     if len(name.encode()) > longest:
         raise UsageError(f"study {name!r} names a folder too, and is longer than {longest} bytes: take a shorter name")
     if name in RESERVED:
-        raise UsageError(
-            f"a study cannot be called {name!r}, which is an edition, page or folder of every book: choose another name"
-        )
+        raise UsageError(f"a study cannot be called {name!r}, an edition, page or folder of all books: choose another")
 
 
 @dataclass(frozen=True)
@@ -415,15 +412,17 @@ class Study:
     def protocol_of(self, method: Method | None) -> Protocol:
         """Protocol that is really run of a method; None: of the pretrained trunk.
 
-        Raises UsageError for a method that changes what no protocol has.
+        Raises UsageError for a method that changes what no protocol has, or is searched without validation.
         """
         changes, settings = method.changes if method else {}, [setting.name for setting in fields(Protocol)]
-        for name in changes:
-            if name not in settings:
-                raise unknown("setting of a protocol", name, settings)
+        if strange := [name for name in changes if name not in settings]:
+            raise unknown("setting of a protocol", strange[0], settings)
         # a list as a tuple: a protocol has to be hashable
         own = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
-        return replace(self.effective_protocol, **own) if own else self.effective_protocol
+        protocol = replace(self.effective_protocol, **own) if own else self.effective_protocol
+        if self.budget.trials > 1 and not protocol.validates:
+            raise UsageError(f"method {method.name} is searched without validation: change its folds to 1 or more")
+        return protocol
 
     def configuration(self) -> dict:
         """Everything that a record depends on, but its method, as plain data."""

@@ -11,7 +11,7 @@ import torch
 from dmlrc import data, inputs, models, preflight, training
 from dmlrc.building import normalized
 from dmlrc.data.splits import meta_labels
-from dmlrc.errors import DivergedError, DmlrcError, LossError
+from dmlrc.errors import DivergedError, DmlrcError, LossError, lacks_memory
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare
 from dmlrc.methods import PRETRAINED, Choice, Space
@@ -45,7 +45,7 @@ def _record(unit: Unit) -> dict:
     except LossError as error:
         if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
             raise
-        lacked_memory = isinstance(error.__cause__, MemoryError | torch.OutOfMemoryError)  # which may be over
+        lacked_memory = lacks_memory(error.__cause__)  # which may be over
         return failed(unit, str(error), 0.0 if lacked_memory else time.perf_counter() - started)
     last = runs[-1]
     record |= {

@@ -36,6 +36,10 @@ class Mutation:
 
 
 PAGE, FIGURES = "dmlrc/report/musgrave2020/page.py", "dmlrc/report/musgrave2020/figures.py"
+REPLACED = ("tests/test_replaced_files.py", "-k", "replaced_are_noticed or lists_are_others")
+ROWS = ("tests/report/test_ranking.py", "-k", "fallen or otherwise")
+PIXELS = ("tests/data/test_data_decoding.py", "tests/data/test_data_cache.py", "-k", "too_many_pixels or at_a_time")
+SENTENCES = ("tests/test_answers.py", "-k", "no_study_can or machine_refuses")
 FIRST_PAGE = ("tests/report/test_guards.py", "-k", "00_introduction")
 
 MUTATIONS = (
@@ -568,6 +572,135 @@ MUTATIONS = (
         "Image.open(file)",
         "a PostScript file called .jpg starts Ghostscript",
         ("tests/data/test_data_decoding.py", "-k", "another_program"),
+    ),
+    # A name for two inputs, rows that are left out or not alike, names and sizes that no one bears
+    Mutation(
+        "files-by-their-name",
+        "dmlrc/inputs.py",
+        "if now.get(name, digest) != digest:",
+        "if now.get(name, digest) is None:",
+        "a study goes on with another weights file of the same name",
+        REPLACED,
+    ),
+    Mutation(
+        "images-by-their-set",
+        "dmlrc/data/identity.py",
+        '            f"images of {name!r}": _digest_of(home, listing),\n',
+        "",
+        "a study goes on with other images under the name of its data set",
+        REPLACED,
+    ),
+    Mutation(
+        "features-of-another-mean",
+        "dmlrc/inputs.py",
+        "(trunk.state_dict(keep_vars=True) | dict(trunk.named_buffers())).items()",
+        "trunk.state_dict(keep_vars=True).items()",
+        "features that were computed with another mean and deviation are taken for today's",
+        ("tests/test_inputs.py", "-k", "mean_and_deviation or main_directions"),
+    ),
+    Mutation(
+        "trunk-not-standardised",
+        "dmlrc/evaluation.py",
+        "standard = StandardScaler().fit_transform(features.cpu().numpy())",
+        "standard = features.cpu().numpy()",
+        "the untrained trunk, with which training is compared, scores otherwise than the paper's",
+        ("tests/test_inputs.py", "-k", "mean_and_deviation or main_directions"),
+    ),
+    Mutation(
+        "fallen-left-out",
+        "dmlrc/report/ranking.py",
+        "for name, state in tables.fallen(records).items()]\n    if apart",
+        "for name, state in ()]\n    if apart",
+        "a method that diverged is in no table",
+        ROWS,
+    ),
+    Mutation(
+        "best-of-the-survivors",
+        "dmlrc/report/photos/answer.py",
+        "does best of {len(trained) + len(fallen)} losses",
+        "does best of {len(trained)} losses",
+        "best of 13 losses is said where 14 ran",
+        ROWS,
+    ),
+    Mutation(
+        "settings-not-beside-their-row",
+        "dmlrc/report/about.py",
+        "            if value != protocol.get(name)\n",
+        "            if name not in protocol\n",
+        "a method at another rate and size is ranked as an equal, and nothing says so",
+        ROWS,
+    ),
+    Mutation(
+        "two-yardsticks",
+        "dmlrc/report/photos/answer.py",
+        '_of(records, "map_at_r", "separated"), _of',
+        '_of(records, "map_at_r"), _of',
+        "what training gains is that of four models joined",
+        ("tests/report/test_photos_page.py", "-k", "trunk_alone or one_model_against_one"),
+    ),
+    Mutation(
+        "comparison-in-the-table",
+        "dmlrc/comparison.py",
+        'name=f"{study.name}{names.COMPARED}",',
+        "name=study.name,",
+        "a loss of one's own moves the ranks of the study that it is compared with",
+        ("tests/test_comparison.py", "-k", "moves_no_rank"),
+    ),
+    Mutation(
+        "written-over",
+        "dmlrc/paths.py",
+        "if target.is_file() or (target.is_dir() and any(target.iterdir())):",
+        "if target.is_file():",
+        "--csv removes a folder with other files",
+        ("tests/test_exports.py", "-k", "csv"),
+    ),
+    Mutation(
+        "any-number-of-pixels",
+        "dmlrc/data/decoding.py",
+        "        raise Image.DecompressionBombError\n",
+        "        pass\n",
+        "an image of 300 kB fills the memory",
+        PIXELS,
+    ),
+    Mutation(
+        "large-images-at-once",
+        "dmlrc/data/decoding.py",
+        "return _ALONE if image.width * image.height > LARGE else nullcontext()",
+        "return nullcontext()",
+        "six large images take six times the memory of one",
+        PIXELS,
+    ),
+    Mutation(
+        "a-study-called-index",
+        "dmlrc/protocol.py",
+        "if name in RESERVED:",
+        "if name in ():",
+        "the page of a study takes the place of the book's first",
+        SENTENCES,
+    ),
+    Mutation(
+        "memory-of-torch",
+        "dmlrc/errors.py",
+        "allocate memory|out of memory",
+        "out of room",
+        "a network too large for the machine ends in a traceback",
+        SENTENCES,
+    ),
+    Mutation(
+        "batches-beyond-the-images",
+        "dmlrc/data/batches.py",
+        "np.all((batch >= 0) & (batch < self._images))",
+        "np.all(batch >= 0)",
+        "a sampler of one's own that counts wrongly ends in a raw error, minutes later",
+        ("tests/data/test_data_batches.py", "-k", "ones_own"),
+    ),
+    Mutation(
+        "image-in-two-parts",
+        "dmlrc/data/folder.py",
+        "if twice := parts.keys() & set(named):",
+        "if twice := set():",
+        "an image that a split names twice is in the part of the last line, without a word",
+        ("tests/data/test_own_split.py", "-k", "split_that_is_none"),
     ),
 )
 

@@ -33,7 +33,7 @@ def test_embeddings_of_another_size_than_the_proxies(name):
             loss(given, torch.arange(4).repeat_interleave(2))
 
 
-@pytest.mark.parametrize("size", [0, -3, 1.5, "16"])
+@pytest.mark.parametrize("size", [0, -3, 1.5, "16", True])
 def test_a_model_of_no_size(size):
     with pytest.raises(UsageError, match=r"embedding_dim is .*: give a whole number above 0, or None"):
         models.EmbeddingModel(models.create_trunk("conv4"), size)
@@ -49,6 +49,20 @@ def test_a_search_of_no_trials_at_a_time():
 def test_a_network_that_does_not_say_how_many_features_it_gives(network):
     with pytest.raises(UsageError, match="does not say how many features it gives"):
         models.EmbeddingModel(network, 64)
+
+
+class Maps(torch.nn.Conv2d):
+    """A network that forgot to pool."""
+
+    out_features = 8
+
+
+def test_a_network_that_does_not_give_what_it_says():
+    for trunk in (Maps(3, 8, 3), torch.nn.Sequential(Maps(3, 5, 3), torch.nn.Flatten(1))):
+        trunk.out_features = 8
+        for size in (4, None):
+            with pytest.raises(UsageError, match=r"gives \(2, .*\), not \(B, 8\), which its out_features promises"):
+                models.EmbeddingModel(trunk, size)(torch.rand(2, 3, 6, 6))
 
 
 @pytest.mark.parametrize("name", ["conv4", "resnet18", "inception_v3"])
@@ -69,6 +83,28 @@ def test_a_sampler_or_an_optimiser_that_there_is_not_is_told_before_anything_run
     with pytest.raises(UsageError, match=r"unknown (sampler|optimizer) of method 'mine' 'x': known are"):
         run.run(studies.get("glyphs-smoke"), [mine])
     assert not paths.runs().exists()
+
+
+def test_a_sampler_of_ones_own_in_a_protocol():
+    with pytest.raises(UsageError, match=r"sampler of protocol .* is no word: .* of your own as `Method\(.*sampler="):
+        replace(studies.get("glyphs-smoke").protocol, sampler=lambda labels, rng: iter(()))
+
+
+@pytest.mark.parametrize(("size", "most"), [({"crop_size": 3500}, "2,048"), ({"image_size": 5000}, "4,096")])
+def test_sizes_that_no_memory_bears_are_told_before_anything_runs(size, most):
+    with pytest.raises(UsageError, match=f"1 or more, and at most {most}"):
+        run.run(studies.get("glyphs-smoke"), [Method("mine", "triplet", settings={"margin": 0.1}, changes=size)])
+    assert not paths.runs().exists()
+
+
+@pytest.mark.parametrize("study", ["glyphs-smoke", "grocery-quick"])
+def test_a_method_that_is_searched_without_validation_is_told_before_anything_runs(study):
+    mine = Method("mine", "triplet", settings={"margin": 0.1}, changes={"folds": 0})
+    with pytest.raises(UsageError, match="method mine is searched without validation: change its folds"):
+        run.run(studies.get(study), [mine])
+    assert not paths.runs().exists()
+    one = replace(studies.get(study), budget=replace(studies.get(study).budget, trials=1))
+    assert not one.protocol_of(mine).validates  # one trial is the best of itself
 
 
 @pytest.mark.parametrize("setting", ["test_metrics", "val_metrics", "train_metrics"])
@@ -153,6 +189,8 @@ def test_names_that_no_study_can_have(name):
         (OSError(24, "Too many open files"), r"Too many open files: raise the limit of open files"),
         (PermissionError(13, "Permission denied", "/clone/_build"), "with '?/clone/_build'?: make it writable"),
         (MemoryError("Unable to allocate 135 GiB"), "the memory does not suffice .*135 GiB.*: take smaller images"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "the memory does not suffice .*: take"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "the memory does not suffice .*: take"),
     ],
 )
 def test_what_the_machine_refuses_is_a_sentence(error, says, monkeypatch, capsys):
@@ -164,6 +202,26 @@ def test_what_the_machine_refuses_is_a_sentence(error, says, monkeypatch, capsys
         cli.main()
     assert left.value.code == 1
     assert re.match(f"dmlrc: .*{says}", capsys.readouterr().err)
+
+
+def test_another_error_of_torch_stays_what_it_is(monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda: torch.zeros(2) @ torch.zeros(3))
+    with pytest.raises(RuntimeError, match="size"):
+        cli.main()
+
+
+def test_memory_that_a_trunk_lacks_is_not_taken_for_images_that_are_too_small(monkeypatch):
+    trunk = models.create_trunk("resnet18")
+    lacking = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+    monkeypatch.setattr(trunk, "feature_maps", lambda images: (_ for _ in ()).throw(lacking))
+    with pytest.raises(RuntimeError, match="can't allocate"):
+        trunk(torch.rand(1, 3, 32, 32))
+
+
+def test_one_image_of_one_class(tmp_path, call):
+    (tmp_path / "one" / "class").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "one" / "class" / "a.png")
+    assert call("data", "check", f"folder:{tmp_path / 'one'}")[1].endswith(": 1 image, 1 class\n")
 
 
 def test_relative_folders_are_the_same_for_the_chapters(home, monkeypatch):

@@ -220,7 +220,9 @@ def test_a_cluster_is_left_as_it_was(started):
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "127.0.0.1:port"])
 def test_a_scheduler_that_is_not_there_is_named(address, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
-    with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
+    with pytest.raises(
+        UsageError, match=rf"no Dask scheduler answers at {address} .*with TLS, as the page .*tls://HOST"
+    ):
         cluster.Dask(address)
 
 
@@ -254,7 +256,7 @@ def test_workers_are_counted_and_those_with_a_gpu_alone_where_there_are_some():
 def test_workers_that_cannot_be_used_are_named():
     with pytest.raises(UsageError, match="the worker b has 2 threads"):
         told_of({"a": worker(), "b": worker(2)}).slots()
-    with pytest.raises(UsageError, match="tcp://here has no workers"):
+    with pytest.raises(UsageError, match="tcp://here has no workers: start some with TLS"):
         told_of({}).slots()
     with pytest.raises(UsageError, match=r"the worker a has torch 1\.0 instead of"):
         told_of({"a": worker()}, cluster.versions() | {"torch": "1.0"}).slots()
@@ -276,6 +278,17 @@ def test_the_job_script_of_the_page_is_that_of_the_class():
         printed = slurm.job_script().replace(sys.executable, "python")
     # with the certificates of the page, which are not here, the address is one of tls
     assert re.sub(r"tcp://[\d.]+:\d+", "tls://HOST:PORT", printed).strip() == shown.strip()
+
+
+def test_every_scheduler_and_worker_of_the_page_is_behind_tls_and_opens_no_dashboard():
+    page = (Path(__file__).parents[1] / "book" / "scale_out.md").read_text()
+    assert "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true" in page  # SLURMCluster takes it from there
+    started = re.findall(r"dask(?: |_|\.cli\.dask_)(?:scheduler|worker) [^`\n]*", page)
+    assert len(started) == 5
+    assert [line for line in started if "--no-dashboard" not in line or not re.search(r"\btls\b", line)] == []
+    made = re.findall(r"SLURMCluster\(\n.*?^\)", page, re.DOTALL | re.MULTILINE)
+    assert ['"--no-dashboard"' in each and '{"dashboard": False}' in each for each in made] == [True]
+    assert "tcp://" not in page + Path(cluster.__file__).read_text()
 
 
 # The last test of this file: it takes the cluster of the others, and kills it.

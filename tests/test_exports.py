@@ -168,6 +168,10 @@ def test_csv_holds_every_frame(units, home, committed):
     assert [json.loads(params) for params in trials["params"]] == found.trials["params"].tolist()
     assert trials["value"].tolist() == pytest.approx(found.trials["value"].tolist(), rel=1e-15, nan_ok=True)
     assert json.loads((home / "tables" / "meta.json").read_text())["study"] == "glyphs-smoke"
+    (home / "tables" / "runs.csv").write_text("notes of mine")
+    with pytest.raises(UsageError, match="tables is there and not empty, and nothing is overwritten"):
+        exports.to_csv(SMOKE, home / "tables")
+    assert (home / "tables" / "runs.csv").read_text() == "notes of mine"
 
 
 def test_a_folder_that_cannot_be_made_is_named(units, home):

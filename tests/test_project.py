@@ -91,8 +91,14 @@ def test_the_weekly_workflow_runs_what_is_too_long_for_every_change():
     assert "\nmutations: " in (ROOT / "Makefile").read_text()
 
 
+def test_the_version_is_one():
+    version = PROJECT["project"]["version"]
+    assert re.findall(r"^version: *\"?([\w.]+)\"?$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [version]
+    assert re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
+
+
 def test_notebooks_can_be_opened_where_they_were_run():
-    assert {"jupyterlab", "ipywidgets"} <= names(PROJECT["dependency-groups"]["env"])
+    assert {"jupyterlab", "jupyterlab-myst", "ipywidgets"} <= names(PROJECT["dependency-groups"]["env"])
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^lab: .*\n\t\S+/jupyter lab$", makefile, re.MULTILINE)
 

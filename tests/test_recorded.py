@@ -89,6 +89,26 @@ def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(ho
         assert (code, "is known by its records alone" in said) == (2, True), said
 
 
+def test_a_study_of_python_in_a_folder_or_around_another_is_listed_and_a_comparison_is_not(home, call):
+    smoke = studies.STUDIES["glyphs-smoke"]
+    around = smoke.around("of-my-own", smoke.methods)
+    for name, facts in (("lab/mine", {}), (around.name, vars(around)), ("smoke-compare", {"kind": "comparison"})):
+        write_fake_study(study=name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=2, reruns=2)
+        meta = home / "runs" / name / "meta.json"
+        kept = {key: facts[key] for key in ("kind", "parent", "experiment") if key in facts}
+        meta.write_text(json.dumps(json.loads(meta.read_text()) | kept))
+    assert [study.name for study in recorded.made_in_python()] == [around.name, "lab/mine"]
+    listed = {line.split()[0]: line.split()[-1] for line in call("study", "list")[1].splitlines() if line}
+    assert "lab/mine" in listed
+    assert around.name not in listed  # it counts among those around its table
+    assert listed["glyphs-smoke"] == f"+{1 + sum(each.parent == smoke.name for each in studies.known().values())}"
+    for word, name in (("lab", "lab/mine"), ("my-own", around.name)):
+        assert call("study", "list", word)[1].splitlines()[1].split()[0] == name
+    assert "sound" in call("study", "check", "lab/mine")[1]
+    (home / "runs" / "lab" / "mine" / "meta.json").write_text('{"kind": []}')
+    assert "lab/mine" not in call("study", "list")[1]
+
+
 def test_a_known_study_is_exported_by_its_former_name_too(call, monkeypatch):
     monkeypatch.setattr(run, "export", lambda study: study.name)
     code, said, _ = call("study", "export", "grocery-frozen-roth2020-dims")

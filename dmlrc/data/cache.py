@@ -128,9 +128,7 @@ def _stat(file: Path) -> os.stat_result:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: no name that a file can have
         raise absent(file) from None
     except OSError as error:
-        raise DmlrcError(
-            f"image {file} cannot be read ({error.strerror}): correct its permissions or the list"
-        ) from None
+        raise DmlrcError(f"image {file} cannot be read ({error.strerror}): correct its permissions") from None
 
 
 def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
@@ -162,7 +160,7 @@ def decode_all(name: str, files: Sequence[Path], form: Form) -> Iterator[np.ndar
     bad = []
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
     with (
-        ThreadPoolExecutor() as pool,
+        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,  # each may hold an image of `decoding.LARGE` pixels
         tqdm(total=len(files), desc=f"decoding {name}", unit="image", disable=None) as progress,
     ):
         for start in range(0, len(files), _CHUNK):

@@ -15,7 +15,9 @@ they are refused.
 """
 
 import functools
+import threading
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +36,9 @@ FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA"
 """What is read, whatever a file's name says: PIL knows formats that start other programs, as PostScript does."""
 MOST_PIXELS = 89_478_485
 """Of a file, PIL's own limit for a warning: 268 MB in memory. A JPEG of up to twice as many is decoded smaller."""
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # see `_fit`
+LARGE = 16_000_000  # pixels, above which images are decoded one at a time: each may take 12 bytes a pixel
+_ALONE = threading.Lock()
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # see `_fit`; of threads none has its own
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache
 _LONGEST = 8  # times the shorter side: an image longer than that is a strip
@@ -59,9 +63,7 @@ class Form:
             raise UsageError(f"square is 'crop' or 'squash', not {self.square!r}")
         is_whole = isinstance(self.size, int | np.integer) and not isinstance(self.size, bool)
         if not (is_whole and 1 <= self.size <= LARGEST_SIZE):
-            raise UsageError(
-                f"the image size is a positive whole number of pixels, at most {LARGEST_SIZE}, not {self.size!r}"
-            )
+            raise UsageError(f"size is a positive whole number of pixels, at most {LARGEST_SIZE}, not {self.size!r}")
 
 
 def decode(file: Path, form: Form) -> np.ndarray:
@@ -70,8 +72,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
     try:
-        with Image.open(file, formats=readable()) as image:
-            _fit(image, form.size)
+        with Image.open(file, formats=readable()) as image, _fit(image, form.size):
             return stored(image, form)
     except FileNotFoundError:
         raise absent(file) from None
@@ -89,13 +90,13 @@ def readable() -> list[str]:
     return [name for name in FORMATS if name in Image.OPEN]
 
 
-def _fit(image: Image.Image, size: int) -> None:
-    """Have a JPEG of too many pixels decoded smaller. Raises DecompressionBombError for any other such image."""
-    if image.width * image.height <= MOST_PIXELS:
-        return
-    image.draft("RGB", (2 * size, 2 * size))  # the smallest eighth, quarter or half that is not below this
+def _fit(image: Image.Image, size: int) -> AbstractContextManager:
+    """Have a JPEG of too many pixels decoded smaller, refuse others; return what keeps large ones out meanwhile."""
+    if image.width * image.height > MOST_PIXELS:
+        image.draft("RGB", (2 * size, 2 * size))  # the smallest eighth, quarter or half that is not below this
     if image.width * image.height > MOST_PIXELS:
         raise Image.DecompressionBombError
+    return _ALONE if image.width * image.height > LARGE else nullcontext()
 
 
 def stored(image: Image.Image, form: Form) -> np.ndarray:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 PATIENCE = 10
 """Seconds in which a scheduler must answer."""
+_HOW = "with TLS, as the page 'Scale it out: many machines' (book/scale_out.md) says"
 _GPU = "GPU"  # the name of the resource that a worker offers: `dask worker ... --resources GPU=1`
 
 
 class Dask(Executor):
     """The workers of a Dask cluster, each of one thread; records are those of a serial run on the same processor.
 
-    cluster: the address of a scheduler ("tcp://host:8786"), a cluster of `distributed` or dask_jobqueue, or a client.
+    cluster: the address of a scheduler ("tls://host:8786"), a cluster of `distributed` or dask_jobqueue, or a client.
     The death of a worker is the failure of the task that it ran (`BrokenProcessPool`); for that, Dask itself is told
     not to try such a task again, as long as this executor is open. Where workers offer the resource "GPU", every task
     takes one. What a worker cannot import (a loss of a notebook or of a local file) is sent by value.
@@ -46,8 +47,8 @@ class Dask(Executor):
             self._client = distributed.Client(cluster, timeout=PATIENCE, set_as_default=False) if self._own else cluster
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"no Dask scheduler answers at {self._name} ({type(error).__name__}): start one with `dask scheduler`, "
-                "and name the address that it prints, such as tcp://HOST:8786"
+                f"no Dask scheduler answers at {self._name} ({type(error).__name__}): start one {_HOW}, "
+                "and name the address that it prints, such as tls://HOST:8786"
             ) from None
         self._checked: set[str] = set()
         self._deaths_allowed = None
@@ -105,12 +106,12 @@ class Dask(Executor):
         """The workers that there are, by address: those that were not here before are checked."""
         workers = self._client.scheduler_info()["workers"]
         if not workers and not self._checked:
-            raise UsageError(f"{self._name} has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+            raise UsageError(f"{self._name} has no workers: start some {_HOW}")
         for address, worker in workers.items():
             if worker["nthreads"] != 1:
                 raise UsageError(
                     f"the worker {address} has {worker['nthreads']} threads, but training seeds the random numbers of "
-                    "its whole process: start workers with one thread (`dask worker ADDRESS --nthreads 1`)"
+                    f"its whole process: start workers with one thread (--nthreads 1), {_HOW}"
                 )
 
         def ask() -> dict[str, str]:  # defined here, so that a worker without dmlrc can say so

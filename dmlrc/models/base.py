@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dmlrc.errors import UsageError
+from dmlrc.errors import UsageError, lacks_memory
 
 
 class Trunk(nn.Module, ABC):
@@ -50,7 +50,7 @@ class Trunk(nn.Module, ABC):
         try:
             return self.pool(self.feature_maps(standard))
         except RuntimeError as error:
-            if min(images.shape[2:]) >= self.image_size:
+            if min(images.shape[2:]) >= self.image_size or lacks_memory(error):
                 raise
             raise UsageError(
                 f"{self.name} cannot take images of {images.shape[2]} x {images.shape[3]} pixels ({error}): give "

@@ -39,7 +39,7 @@ class EmbeddingModel(nn.Module):
                 f"{type(trunk).__name__} does not say how many features it gives: `dmlrc.models.create_trunk` makes "
                 "networks that do, by their names, or remove its classifier and set its attribute out_features"
             )
-        if embedding_dim is not None and (not isinstance(embedding_dim, int) or embedding_dim < 1):
+        if embedding_dim is not None and (type(embedding_dim) is not int or embedding_dim < 1):
             raise UsageError(f"embedding_dim is {embedding_dim!r}: give a whole number above 0, or None for no layer")
         self.trunk = trunk
         self.embedding_dim = features if embedding_dim is None else embedding_dim
@@ -58,7 +58,13 @@ class EmbeddingModel(nn.Module):
 
     def project(self, images: Tensor) -> Tensor:
         """The embeddings (B, D) before they are normalised."""
-        return self.embedder(self.norm(self._features(images)))
+        features, wanted = self._features(images), self.trunk.out_features
+        if features.shape[1:] != (wanted,):
+            raise UsageError(
+                f"{type(self.trunk).__name__} gives {tuple(features.shape)}, not (B, {wanted}), which its out_features "
+                "promises: let it pool and flatten its maps, or correct that number"
+            )
+        return self.embedder(self.norm(features))
 
     def _features(self, images: Tensor) -> Tensor:
         if not self.bfloat16:

@@ -24,6 +24,7 @@ import pandas as pd
 from dmlrc import names, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
+from dmlrc.paths import recorded_in
 from dmlrc.records import committed, meta, underway
 from dmlrc.records.committed import sha256
 from dmlrc.records.files import read_json, write_json, write_sealed, write_whole
@@ -206,25 +207,6 @@ def published() -> list[str]:
 def _is_published(path: Path, state: tuple | None) -> bool:
     facts = read_raw_meta(path)
     return facts["budget"]["name"] == "full" and bool(facts.get("complete"))
-
-
-def recorded_in(root: Path) -> list[str]:
-    """The studies with records in a folder, `paths.runs()` or `paths.results()`, in the order of their names.
-
-    Those are told by their meta.json, and in runs/ also by records without one, which `is_begun` refuses.
-    """
-    metas = (file.parent for file in root.rglob("meta.json"))
-    folders = [folder.parent if folder.name == paths.BEFORE else folder for folder in metas]  # of a killed export
-    files = [(folder, folder) for folder in folders]
-    files += [(file, file.parents[1]) for file in root.rglob("*/[0-9]*-*.json")]
-    apart = (".", underway.ASIDE)
-    return sorted(
-        {
-            folder.relative_to(root).as_posix()
-            for file, folder in files
-            if not any(part.startswith(apart) for part in file.relative_to(root).parts)
-        }
-    )
 
 
 def export_records(study: str, complete: bool) -> Path:

@@ -14,9 +14,6 @@ from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
 from dmlrc.records.meta import read_meta
 from dmlrc.records.schema import UnitRecord, checked
 
-ASIDE = "replaced-"
-"""How the folders of records begin that are of an earlier form of their method."""
-
 
 def unit_path(record: Mapping) -> Path:
     """Path of the record of a unit, relative to the folder of its study."""
@@ -119,7 +116,7 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
     if not files:
         return None
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    folder = files[0].parent / f"{ASIDE}{now}"
+    folder = files[0].parent / f"{paths.ASIDE}{now}"
     folder.mkdir()  # a folder that is there has records of the same names: a move into it would overwrite them
     for path in files:
         with contextlib.suppress(FileNotFoundError):  # another run has moved it since
@@ -174,7 +171,7 @@ def unit_problems(study: str) -> list[str]:
         try:
             if path.suffix in (paths.PART, ".safetensors") or path.name == "meta.json":
                 continue
-            if path.is_dir() and (path.name.startswith(ASIDE) or any(path.parent.rglob("meta.json"))):
+            if path.is_dir() and (path.name.startswith(paths.ASIDE) or any(path.parent.rglob("meta.json"))):
                 continue  # set aside, or an experiment around this one
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")

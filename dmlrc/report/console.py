@@ -34,11 +34,9 @@ def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[
 
 def tables() -> list[str]:
     """Every methods table in a line, the reader's own first; what stands around it is a number."""
-    known, own = dmlrc.studies.known(), dmlrc.studies.own_studies()
-    heads = sorted(
-        (study for study in known.values() if study.parent not in known), key=lambda study: study.name not in own
-    )
-    heads = dmlrc.studies.recorded.made_in_python() + heads
+    known, own = _here()
+    heads = [study for study in known.values() if study.parent not in known]
+    heads.sort(key=lambda study: study.name not in own)
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
     for study in heads:
         around = sum(other.parent == study.name for other in known.values())
@@ -46,11 +44,8 @@ def tables() -> list[str]:
         data = f"folder:{dmlrc.data.folder_name(data)}" if data.startswith("folder:") else data
         described = (study.name, data, study.budget.name, _time(study), _recorded(study))
         rows.append((*described, f"+{around}" if around else ""))
-    return [
-        *columns(rows),
-        "",
-        "around: experiments on the same data; `dmlrc study list WORD` finds them, --all lists every study",
-    ]
+    hint = "around: experiments on the same data; `dmlrc study list WORD` finds them, --all lists every study"
+    return [*columns(rows), "", hint]
 
 
 def matching(word: str) -> list[str]:
@@ -58,16 +53,20 @@ def matching(word: str) -> list[str]:
 
     Raises UsageError where there is none.
     """
-    python = dmlrc.studies.recorded.made_in_python()
-    own = (*dmlrc.studies.own_studies(), *(study.name for study in python))
-    known, word = dmlrc.studies.known(), dmlrc.names.current(word)
-    studies = [study for study in (*python, *known.values()) if word in study.name]
+    (known, own), word = _here(), dmlrc.names.current(word)
+    studies = [study for study in known.values() if word in study.name]
     if not studies:
         raise UsageError(f"no study has {word!r} in its name: `dmlrc study list --all` has every one")
-    studies.sort(key=lambda study: not {study.name, study.parent} & {*own})
+    studies.sort(key=lambda study: not {study.name, study.parent} & own)
     return columns(
         [("study", "time", "units recorded"), *((study.name, _time(study), _recorded(study)) for study in studies)]
     )
+
+
+def _here() -> tuple[dict[str, "dmlrc.protocol.Study"], set[str]]:
+    """Every study by its name, those made in Python first, and the names of the reader's own."""
+    python = {study.name: study for study in dmlrc.studies.recorded.made_in_python()}
+    return python | dmlrc.studies.known(), {*python, *dmlrc.studies.own_studies()}
 
 
 def comparisons() -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from dmlrc import names, paths
 from dmlrc.errors import DmlrcError
 from dmlrc.methods import PRETRAINED, Method
-from dmlrc.protocol import TABLE, Budget, Study
+from dmlrc.protocol import Budget, Study
 from dmlrc.studies import catalogue
 
 _FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
@@ -50,13 +50,14 @@ def named(name: str) -> Study:
 
 
 def made_in_python() -> list[Study]:
-    """The methods tables with records here that neither this package nor studies.toml knows."""
+    """The studies with records here that neither this package nor studies.toml knows, but for comparisons."""
     studies, known = [], catalogue.known()
-    names = {path.parent.name for root in (paths.runs(), paths.results()) for path in root.glob("[!.]*/meta.json")}
+    names = {name for root in (paths.runs(), paths.results()) for name in paths.recorded_in(root)}
     for name in sorted(names - known.keys()):
-        with contextlib.suppress(DmlrcError):  # of damaged ones `dmlrc study check` says more
-            studies.append(named(name))
-    return [study for study in studies if study.kind == TABLE]
+        if all(facts(folder).get("kind") not in (None, "comparison") for folder in paths.recorded(name)):
+            with contextlib.suppress(DmlrcError):  # of damaged ones `dmlrc study check` says more
+                studies.append(named(name))
+    return studies
 
 
 def _of_meta(folder: Path, name: str) -> Study:
@@ -64,7 +65,7 @@ def _of_meta(folder: Path, name: str) -> Study:
 
     meta = records.read_meta(folder, name)
     budget = {number.name: meta["budget"].get(number.name) for number in fields(Budget)}
-    shared = {name: meta[name] for name in ("dataset", "seed", "class_order", "repetitions", "kind")}
+    shared = {name: meta[name] for name in ("dataset", "seed", "class_order", "repetitions", "kind", "parent")}
     methods = tuple(Method(name, "") for name in meta.get("settings", {}))
     return Study(name, protocol=records.protocol(meta), budget=Budget(**budget), methods=methods, **shared)
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 import warnings
 
 import numpy as np
@@ -164,6 +165,42 @@ def test_a_folder_in_the_place_of_an_array_is_named(tmp_path):
     (paths.cache() / "array.npy").mkdir(parents=True)
     with pytest.raises(DmlrcError, match=r"array\.npy cannot be written"):
         cached()
+
+
+def most_at_once(monkeypatch, files, form):
+    """How many images of these files are in memory at a time, at most."""
+    now, counts, inner = [], [], decoding.stored
+
+    def stored(image, form):
+        now.append(image)
+        counts.append(len(now))
+        time.sleep(0.02)  # for others to begin
+        now.pop()
+        return inner(image, form)
+
+    monkeypatch.setattr(decoding, "stored", stored)
+    assert sum(map(len, cache.decode_all("some", files, form))) == len(files)
+    return max(counts)
+
+
+@pytest.mark.parametrize(("side", "most"), [(9, 1), (8, 3)])
+def test_large_images_are_decoded_one_at_a_time_and_others_by_a_few_threads(tmp_path, monkeypatch, side, most):
+    monkeypatch.setattr(decoding, "LARGE", 64)
+    monkeypatch.setattr(cache.os, "cpu_count", lambda: 3)
+    for number in range(8):
+        Image.new("RGBA", (side, side)).save(tmp_path / f"{number}.png")
+    assert most_at_once(monkeypatch, sorted(tmp_path.glob("*.png")), decoding.Form(8)) == most
+
+
+def test_a_large_image_that_is_damaged_keeps_none_of_the_others_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "LARGE", 64)
+    files = [tmp_path / f"{number}.png" for number in range(3)]
+    for file in files:
+        Image.new("RGB", (9, 9)).save(file)
+    files[0].write_bytes(files[0].read_bytes()[:44])
+    with pytest.raises(DmlrcError, match=r"0\.png is damaged"):
+        cache.cached_images("some", files, decoding.Form(8))
+    assert len(cache.cached_images("some", files[1:], decoding.Form(8))) == 2
 
 
 def test_a_set_without_images(tmp_path):
