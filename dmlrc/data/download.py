@@ -79,6 +79,10 @@ def check(name: str, root: str | os.PathLike | None = None) -> Listing:
     name : one of `dmlrc.data.names()`
     root : the folder of the data sets; default DMLRC_DATA
 
+    Returns
+    -------
+    Listing, with the files, labels and class names
+
     Raises
     ------
     MissingDataError

@@ -70,7 +70,15 @@ class Configuration:
 class RetrievalModel(nn.Module):
     """The joined models of a rerun: images -> embeddings (B, F * D) of length 1; of a single model its own.
 
-    configuration: what it was made of. weights: of each of the F models, what trained.
+    Parameters
+    ----------
+    configuration : what it was made of
+    weights : of each of the F models, what trained
+
+    Raises
+    ------
+    DmlrcError
+        Where the trunk's own weights are others than those on which it was trained.
     """
 
     def __init__(self, configuration: Configuration, weights: Sequence[Weights]):
@@ -180,8 +188,22 @@ def pack(configuration: Configuration, weights: Sequence[Weights]) -> bytes:
 def load(path: str | Path) -> RetrievalModel:
     """Read the model that `dmlrc study run --save-models` wrote, ready to embed.
 
-    Raises MissingDataError where the file or the trunk's own weights are missing, DmlrcError for another kind of file,
-    for other weights of the trunk, and for one that other versions of its library make.
+    Parameters
+    ----------
+    path : of the file
+
+    Returns
+    -------
+    RetrievalModel, in evaluation mode on the CPU: called with images (B, 1 or 3, H, W), PIL images or a Dataset it
+    gives embeddings (B, F * D)
+
+    Raises
+    ------
+    MissingDataError
+        Where the file or the trunk's own weights are missing.
+    DmlrcError
+        For another kind of file, for other weights of the trunk, and for a trunk that other versions of its library
+        make.
     """
     if not Path(path).is_file():
         raise MissingDataError(f"there is no model {path}: `dmlrc study run NAME --save-models` writes them")

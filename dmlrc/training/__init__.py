@@ -95,6 +95,20 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     Models on cached features are trained side by side, with one backward pass and one step of the optimiser for all of
     them, which takes a quarter less time than one after another; so are all models on a GPU, which one alone leaves
     idle. Their numbers stay what they are alone, but for losses that draw random numbers, of which all have one stream.
+
+    Parameters
+    ----------
+    folds : sequence of FoldRun
+    task : Task
+
+    Returns
+    -------
+    TrainingRun of each fold, up to the first that diverged
+
+    Raises
+    ------
+    UsageError
+        For a loss, a sampler or a metric that cannot be made or called; LossError for a loss that fails on a batch.
     """
     runs: list[TrainingRun] = []
     side_by_side = task.protocol.frozen_trunk or task.source.device.type == "cuda"
@@ -252,8 +266,7 @@ class Learner:
         self.run.keep(self.model, {})
 
 
-Batch = Sequence[tuple[Learner, np.ndarray, Tensor, Tensor]]
-"""Of each learner that has one, what `Learner.batches` yields."""
+Batch = Sequence[tuple[Learner, np.ndarray, Tensor, Tensor]]  # of each learner, what its `batches` yields
 
 
 def _batches(learners: Sequence[Learner], epochs: int) -> Iterator[Batch]:
