@@ -33,6 +33,22 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
     A class, or a `functools.partial` of one, is constructed with those of the sizes in SIZES that its constructor
     knows, or that of a base to which it hands its other arguments. A ready module is copied, so that runs share no
     weights. What is not a module afterwards is wrapped in one.
+
+    Parameters
+    ----------
+    method : Method
+    params : hyperparameters of this run
+    num_classes : of the training half, which the labels 0..num_classes-1 tell apart
+    embedding_dim : D
+
+    Returns
+    -------
+    A module: embeddings (B, D), labels (B,) -> scalar
+
+    Raises
+    ------
+    UsageError
+        For a loss that is no name, function, class or module, or that cannot be made or called with these.
     """
     params = {**method.settings, **params}
     for rate in (LEARNING_RATE, LOSS_WEIGHTS_LR):

@@ -86,8 +86,12 @@ class ImageSource:
 class FeatureSource:
     """Batches of what is computed once: features (N, V, F), or the maps (N, V, C, h, w) in front of a trunk's head.
 
-    Of every image there are V: its own, and where V is 2 those of the image mirrored left to right. Features (N, F) are
-    those of the images alone.
+    Of every image there are V: its own, and where V is 2 those of the image mirrored left to right.
+
+    Parameters
+    ----------
+    values : (N, V, F), (N, V, C, h, w), or (N, F) of the images alone
+    device : where the batches are wanted
     """
 
     def __init__(self, values: np.ndarray, device: torch.device):

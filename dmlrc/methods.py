@@ -31,6 +31,11 @@ class Float:
     low, high : the ends of the range
     log : whether it is searched in logarithms
     first : the value that the first trial of a search takes; None: drawn as the others
+
+    Raises
+    ------
+    UsageError
+        For a range that holds nothing or has no logarithm, and a first value outside of it.
     """
 
     low: float
@@ -55,6 +60,11 @@ class Int:
     Parameters
     ----------
     low, high : the ends of the range, both included
+
+    Raises
+    ------
+    UsageError
+        For a range that holds nothing, or whose ends are no whole numbers.
     """
 
     low: int
@@ -74,6 +84,11 @@ class Choice:
     Parameters
     ----------
     values : words or numbers, which have no order
+
+    Raises
+    ------
+    UsageError
+        For values that are no words or numbers, fewer than two, or one of them twice.
     """
 
     values: tuple[str | float, ...]
@@ -150,6 +165,11 @@ class Method:
         varies one
     row, level, level_number : of a method that stands in a sweep, the method that is varied, the value of what varies
         as a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
+
+    Raises
+    ------
+    UsageError
+        For a name that no folder can have, a space or settings that are none, and what is both searched and set.
     """
 
     name: str

@@ -315,7 +315,13 @@ def next_units(study: Study, chain: Chain, done: Sequence[Mapping] = (), proposa
     for first in range(0, budget.trials, proposals):
         batch = range(first, min(first + proposals, budget.trials))
         if missing := [number for number in batch if number not in trials]:
-            params = _batch(method, trials, batch, repetition_seed(study.seed, chain.repetition))
+            params, before = {}, [trials[number] for number in range(first)]
+            seed = repetition_seed(study.seed, chain.repetition)
+            for number in batch:
+                trial = trials.get(number)
+                params[number] = (
+                    trial["params"] if trial else search.propose(method, before, seed, list(params.values()))
+                )
             return [_unit(study, chain, "trial", number, params[number], proposals) for number in missing]
     best = search.best(list(trials.values())) if budget.trials else {"params": method.settings}
     if best is None:
@@ -323,15 +329,6 @@ def next_units(study: Study, chain: Chain, done: Sequence[Mapping] = (), proposa
     reruns = {unit["number"] for unit in done if unit["kind"] == "rerun" and _is_of(unit, best)}
     missing = [number for number in range(budget.reruns) if number not in reruns]
     return [_unit(study, chain, "rerun", number, best["params"]) for number in missing]
-
-
-def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: int) -> dict[int, Mapping[str, float]]:
-    """The hyperparameters of the trials of a batch, of which some may be finished. trials: the finished ones."""
-    before, params = [trials[number] for number in range(batch.start)], {}
-    for number in batch:
-        trial = trials.get(number)
-        params[number] = trial["params"] if trial else search.propose(method, before, seed, list(params.values()))
-    return params
 
 
 def rerun(study: Study, method: Method, recorded: Mapping) -> Unit:

@@ -256,7 +256,7 @@ def _set_aside(study: Study, outdated: Outdated) -> None:
 
 
 class _TimeUpError(Exception):
-    """Some units are under way when the time is over."""
+    """Raised where units are under way when the time is over."""
 
 
 MOST_DEATHS = 3

@@ -31,38 +31,35 @@ def run_unit(unit: Unit) -> dict:
     recorded as failed.
     """
     with settled(device(), unit.protocol.precision):
-        return _record(unit)
-
-
-def _record(unit: Unit) -> dict:
-    prepared = _prepared(unit)
-    started = time.perf_counter()
-    record = _identity(unit)
-    if unit.method is None:
-        return record | {"state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
-    try:
-        runs = _trained(unit, prepared)
-    except LossError as error:
-        if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
-            raise
-        lacked_memory = lacks_memory(error.__cause__)  # which may be over
-        return failed(unit, str(error), 0.0 if lacked_memory else time.perf_counter() - started)
-    last = runs[-1]
-    record |= {
-        "state": last.state,
-        "reason": last.reason,
-        "value": _value(runs),
-        "steps": sum(run.steps for run in runs),
-        "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
-    }
-    if unit.kind == "rerun" and last.state == "complete":
+        _check_inputs(unit)
+        prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
+        started = time.perf_counter()
+        record = _identity(unit)
+        if unit.method is None:
+            return record | {"state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
         try:
-            record |= test_results(prepared, unit.method, runs)
-        except DivergedError as error:  # on images that no run of it has seen
-            record |= {"state": "diverged", "reason": f"on the test images {error}", "value": None}
-        if unit.keeps_model and record["state"] == "complete":
-            record["model"] = saved.pack(_configuration(unit, len(runs)), [run.weights for run in runs])
-    return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+            runs = training.train(fold_runs(unit, prepared), _task(unit, prepared))
+        except LossError as error:
+            if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
+                raise
+            lacked_memory = lacks_memory(error.__cause__)  # which may be over
+            return failed(unit, str(error), 0.0 if lacked_memory else time.perf_counter() - started)
+        last = runs[-1]
+        record |= {
+            "state": last.state,
+            "reason": last.reason,
+            "value": _value(runs),
+            "steps": sum(run.steps for run in runs),
+            "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
+        }
+        if unit.kind == "rerun" and last.state == "complete":
+            try:
+                record |= test_results(prepared, unit.method, runs)
+            except DivergedError as error:  # on images that no run of it has seen
+                record |= {"state": "diverged", "reason": f"on the test images {error}", "value": None}
+            if unit.keeps_model and record["state"] == "complete":
+                record["model"] = saved.pack(_configuration(unit, len(runs)), [run.weights for run in runs])
+        return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 
 
 def _configuration(unit: Unit, count: int) -> saved.Configuration:
@@ -91,14 +88,16 @@ def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
     Raises DivergedError where a run diverges.
     """
     with settled(device(), unit.protocol.precision):
-        prepared = _prepared(unit)
-        runs = _trained(unit, prepared)
+        _check_inputs(unit)
+        prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
+        runs = training.train(fold_runs(unit, prepared), _task(unit, prepared))
         if runs[-1].state != "complete":
             raise DivergedError(runs[-1].reason)
         return prepared.splits.test, test_embeddings(prepared, unit.method, runs)
 
 
-def _prepared(unit: Unit) -> PreparedData:
+def _check_inputs(unit: Unit) -> None:
+    """Raise DmlrcError where the images or weights are others than those that the study began with."""
     if data.contents(unit.dataset) != unit.contents:
         raise DmlrcError(
             f"the images of {unit.dataset!r} have changed since study {unit.study!r} was begun: put them back, or give "
@@ -107,15 +106,15 @@ def _prepared(unit: Unit) -> PreparedData:
     now = models.weights_digest(unit.protocol.trunk, unit.protocol.weights)
     inputs.check_same(unit.study, unit.inputs, now)
     inputs.renew(unit.inputs)
-    return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 
-def _trained(unit: Unit, prepared: PreparedData) -> list[training.TrainingRun]:
+def _task(unit: Unit, prepared: PreparedData) -> training.Task:
+    """Settings that the runs of a unit share. Raises UsageError or LossError for a loss that cannot be trained."""
     if unit.number == 0 and not isinstance(unit.method.loss, str):  # once is enough, and ours are known
         classes = np.unique(prepared.labels[prepared.splits.folds[0].train])
         preflight.check_trains(unit.method, unit.protocol, unit.protocol.meta_classes or len(classes))
-    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
-    return training.train(fold_runs(unit, prepared), task)
+    given = unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model
+    return training.Task(*given, unit.protocol)
 
 
 def _identity(unit: Unit) -> dict:

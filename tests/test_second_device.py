@@ -190,11 +190,11 @@ def second(photographs, monkeypatch, tmp_path):
     """Runs a unit on the second device: its record, and what was read back in the inner loops of its epochs."""
 
     def run_there(*args):
-        loops, mode, real = [], SecondDevice(), training.Trainer._run
+        loops, mode, real = [], SecondDevice(), training._batches
 
-        def watched(self, *args, **kwargs):
+        def watched(*args, **kwargs):  # from the first batch until the step on the last one has ended
             before = mode.read_backs.copy()
-            real(self, *args, **kwargs)
+            yield from real(*args, **kwargs)
             loops.append(mode.read_backs - before)
 
         with monkeypatch.context() as patch, mode:
@@ -202,7 +202,7 @@ def second(photographs, monkeypatch, tmp_path):
                 patch.setattr(module, "device", lambda: DEVICE)
             patch.setattr(torch, "Generator", Chance)
             patch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
-            patch.setattr(training.Trainer, "_run", watched)
+            patch.setattr(training, "_batches", watched)
             patch.setenv("DMLRC_CACHE", str(tmp_path / "there"))
             return run(*args), loops
 

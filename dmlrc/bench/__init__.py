@@ -32,7 +32,12 @@ Space = dict[str, Float | Int]
 
 
 def studies() -> list[str]:
-    """The studies whose searches are published, of `FEWEST` trials or more each."""
+    """The studies whose searches are published, of `FEWEST` trials or more each.
+
+    Returns
+    -------
+    Names
+    """
     known = catalogue.known()
     return [name for name in records.published() if name in known and known[name].budget.trials >= FEWEST]
 
@@ -43,6 +48,10 @@ def methods(study: str) -> list[str]:
     Parameters
     ----------
     study : one of `studies()`
+
+    Returns
+    -------
+    Names
     """
     recorded = records.find(study)
     ended = recorded and set(recorded.trials["method"][recorded.trials["state"] == "complete"])
@@ -58,6 +67,10 @@ def search_space(study: str, method: str) -> Space:
     study : one of `studies()`
     method : one of `methods(study)`
 
+    Returns
+    -------
+    name -> Float, Int or Choice
+
     Raises
     ------
     UsageError
@@ -67,12 +80,16 @@ def search_space(study: str, method: str) -> Space:
 
 
 def trials(study: str, method: str) -> pd.DataFrame:
-    """The complete trials of all searches of a method: repetition (of the search), trial, params, value, steps.
+    """The complete trials of all searches of a method.
 
     Parameters
     ----------
     study : one of `studies()`
     method : one of `methods(study)`
+
+    Returns
+    -------
+    A row a trial: repetition (of the search), trial, params, value (validation MAP@R, a fraction), steps
 
     Raises
     ------
@@ -162,6 +179,10 @@ def objective(study: str, method: str, kind: str = "nearest", fraction: float = 
         to all trials
     fraction : of the training, whose value is then answered: of the longest trial of the method, in steps; at least
         one validation
+
+    Returns
+    -------
+    Objective
 
     Raises
     ------

@@ -15,7 +15,12 @@ _EMBEDDED_EXTENT |= {"icons": (7_333, 2_008, (1, 32, 32)), "grocery-lite0": (5_4
 
 
 def names() -> tuple[str, ...]:
-    """List the data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
+    """List the data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own.
+
+    Returns
+    -------
+    Names: those of the package first, then those in DMLRC_DATA
+    """
     return (*EMBEDDED, *sorted(SOURCES))
 
 
@@ -26,12 +31,16 @@ def check_known(name: object) -> None:
 
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
-    """Tell whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
+    """Tell whether a data set can be loaded.
 
     Parameters
     ----------
     name : one of `names()`
     root : the folder of the data sets; default DMLRC_DATA
+
+    Returns
+    -------
+    "embedded", "here", "packed" (as its archives) or "missing"
 
     Raises
     ------

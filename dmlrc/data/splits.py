@@ -53,6 +53,10 @@ def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int
     order : "default" or "random"
     seed : of the permutation, for order="random"
 
+    Returns
+    -------
+    Splits, of positions in `labels`
+
     Raises
     ------
     UsageError

@@ -117,7 +117,12 @@ REGISTRY: dict[str, type[nn.Module]] = {
 
 
 def names() -> list[str]:
-    """The name of every method's loss, in the order of the registry."""
+    """The name of every method's loss.
+
+    Returns
+    -------
+    Names, in the order of the registry
+    """
     return list(REGISTRY)
 
 

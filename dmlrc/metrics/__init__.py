@@ -26,7 +26,12 @@ _NAMES = (*retrieval.NAMES, *(name for names in _WHOLE_SET for name in names), "
 
 
 def names() -> tuple[str, ...]:
-    """List the metrics that `evaluate` computes if none are named; it knows recall_at_{k} for every other k too."""
+    """List the metrics that `evaluate` computes if none are named; it knows recall_at_{k} for every other k too.
+
+    Returns
+    -------
+    Names, in the order of the groups that `evaluate` explains
+    """
     return _NAMES
 
 
@@ -47,12 +52,21 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
         embeddings and labels are then the gallery, and the metrics that know no queries describe the gallery alone.
     seed : of k-means; nothing else is random
 
+    Returns
+    -------
+    metric name -> value: fractions of 1, but for means and distances, which have the unit of the embeddings
+
     Raises
     ------
     UsageError
         For an unknown name, wrong shapes, a seed that is none, only one class or no class with two images.
     DivergedError
         For NaN or infinite values.
+
+    References
+    ----------
+    Musgrave et al. 2020, section 3.3 (r_precision, map_at_r) and Eq. 7 (nmi); Roth et al. 2020 (f1, map_at_c,
+    map_at_1000; section 5: rho and pi_...); Oi et al. 2021, sections 2 and 3 (jsd and mean_...).
 
     >>> evaluate([[0.0, 1.0], [0.0, 0.5], [1.0, 0.0], [0.5, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
     {'map_at_r': 1.0, 'pi_intra': 0.5}

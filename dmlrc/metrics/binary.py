@@ -24,6 +24,10 @@ def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> di
     -------
     metric name -> value
 
+    References
+    ----------
+    Zhai & Wu 2019, who report recall of thresholded embeddings too; the metrics as in `retrieval_scores`.
+
     >>> from dmlrc.metrics import evaluate_binary
     >>> evaluate_binary([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])
     {'map_at_r': 1.0}

@@ -144,6 +144,10 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     -------
     ClassScores, with a row a class
 
+    References
+    ----------
+    Musgrave et al. 2020, section 3.3, for map_at_r and r_precision; the mean within a class is ours.
+
     >>> result = per_class([[0.0], [1.0], [3.0], [7.0], [8.0], [50.0]], [4, 4, 4, 2, 2, 3], ["precision_at_1"])
     >>> result.classes.tolist(), result.queries.tolist(), result.scores["precision_at_1"].tolist()
     ([2, 3, 4], [2, 0, 3], [1.0, nan, 1.0])

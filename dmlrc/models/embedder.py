@@ -22,6 +22,11 @@ class EmbeddingModel(nn.Module):
     layer_norm : LayerNorm without affine parameters in front of the linear layer, which then has no bias
         Zhai & Wu 2019, section 3.2.
     bfloat16 : the trunk computes in it, by autocast; the linear layer in float32
+
+    Raises
+    ------
+    UsageError
+        For a trunk without `out_features`, and an embedding_dim that is no size.
     """
 
     def __init__(
@@ -130,13 +135,17 @@ def _frozen(kind: type[nn.BatchNorm2d]) -> type[nn.BatchNorm2d]:
 
 
 def freeze_batch_norm(module: nn.Module) -> nn.Module:
-    """Freeze every BatchNorm2d inside `module`, in place: fixed statistics, fixed scale and shift; returns it.
+    """Freeze every BatchNorm2d inside `module`, in place: fixed statistics, fixed scale and shift.
 
     The layers keep their names and values, and stay frozen under `module.train()`.
 
     Parameters
     ----------
     module : a trunk, or any other module
+
+    Returns
+    -------
+    The same module
 
     References
     ----------
@@ -175,6 +184,11 @@ def embed(
     Returns
     -------
     (N, D) float32
+
+    Raises
+    ------
+    UsageError
+        Where there are no images.
     """
     if len(images) == 0:
         raise UsageError("there are no images to embed")

@@ -88,7 +88,12 @@ OWN = ("conv4", "bn_inception", "inception_v3_mixed7a")
 
 
 def names() -> list[str]:
-    """List our own trunks and torchvision's by name; "timm:NAME" is one more for every model of timm."""
+    """List our own trunks and torchvision's by name; "timm:NAME" is one more for every model of timm.
+
+    Returns
+    -------
+    Names, our own first
+    """
     return [*OWN, *TORCHVISION]
 
 

@@ -70,7 +70,15 @@ class Configuration:
 class RetrievalModel(nn.Module):
     """The joined models of a rerun: images -> embeddings (B, F * D) of length 1; of a single model its own.
 
-    configuration: what it was made of. weights: of each of the F models, what trained.
+    Parameters
+    ----------
+    configuration : what it was made of
+    weights : of each of the F models, what trained
+
+    Raises
+    ------
+    DmlrcError
+        Where the trunk's own weights are others than those on which it was trained.
     """
 
     def __init__(self, configuration: Configuration, weights: Sequence[Weights]):
@@ -97,12 +105,18 @@ class RetrievalModel(nn.Module):
             model.load_state_dict(own)
         self.eval()
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: "Tensor | Image.Image | Sequence") -> Tensor:
         """Images (B, 1 or 3, H, W), uint8 or float RGB in [0, 1], of any size -> embeddings (B, F * D).
 
-        Raises UsageError, on a CPU, for float images above 1.
+        What is no tensor is embedded by `embed`, without gradients.
+
+        Raises UsageError for what is no image or batch and, on a CPU, for float images above 1.
         """
         given = self.configuration
+        if not isinstance(images, Tensor):
+            return torch.from_numpy(self.embed(images)).to(next(self.parameters()).device)
+        if images.ndim != 4 or images.shape[1] not in (1, 3):
+            raise UsageError(f"a batch is a tensor (B, 1 or 3, H, W), not {tuple(images.shape)}")
         if images.is_floating_point():
             images = images.float()
             if images.device.type == "cpu" and images.numel() and images.max() > 1:
@@ -113,15 +127,19 @@ class RetrievalModel(nn.Module):
         embeddings = [model(inputs) for model in self.models]
         return l2_normalize(torch.cat(embeddings, dim=1)) if len(embeddings) > 1 else embeddings[0]
 
-    def embed(self, images: Tensor | Sequence) -> np.ndarray:
+    def embed(self, images: "Tensor | Image.Image | Sequence") -> np.ndarray:
         """The embeddings (N, F * D) float32 of many images, in batches.
 
-        images: a batch as in `forward`; or a list or a `torch.utils.data.Dataset` of PIL images, paths or tensors
-        (C, H, W), alone or first in a pair with a label.
+        images: a batch as in `forward`; one PIL image or path; or a list or a `torch.utils.data.Dataset` of PIL images,
+        paths or tensors (C, H, W) of one size, alone or first in a pair with a label.
 
         Raises UsageError for none, and for what is no image.
         """
         device = next(self.parameters()).device
+        if isinstance(images, Image.Image | str | Path):
+            images = [images]
+        if not (hasattr(images, "__len__") and hasattr(images, "__getitem__")):
+            raise UsageError(f"images are a batch, a list or a Dataset with a length, not {type(images).__name__}")
         return embed(self, _Decoded(images, self.form), lambda batch: batch, BATCH, device)
 
     @property
@@ -143,7 +161,10 @@ class _Decoded:
         return len(self.images)
 
     def __getitem__(self, some: slice) -> np.ndarray:
-        return np.stack([self._pixels(self.images[place]) for place in range(*some.indices(len(self)))])
+        pixels = [self._pixels(self.images[place]) for place in range(*some.indices(len(self)))]
+        if len(sizes := {one.shape for one in pixels}) > 1:
+            raise UsageError(f"the images of a batch are of one size, not {sorted(sizes)}: resize the tensors")
+        return np.stack(pixels)
 
     def _pixels(self, image: object) -> np.ndarray:
         image = image[0] if isinstance(image, tuple) else image
@@ -167,8 +188,22 @@ def pack(configuration: Configuration, weights: Sequence[Weights]) -> bytes:
 def load(path: str | Path) -> RetrievalModel:
     """Read the model that `dmlrc study run --save-models` wrote, ready to embed.
 
-    Raises MissingDataError where the file or the trunk's own weights are missing, DmlrcError for another kind of file,
-    for other weights of the trunk, and for one that other versions of its library make.
+    Parameters
+    ----------
+    path : of the file
+
+    Returns
+    -------
+    RetrievalModel, in evaluation mode on the CPU: called with images (B, 1 or 3, H, W), PIL images or a Dataset it
+    gives embeddings (B, F * D)
+
+    Raises
+    ------
+    MissingDataError
+        Where the file or the trunk's own weights are missing.
+    DmlrcError
+        For another kind of file, for other weights of the trunk, and for a trunk that other versions of its library
+        make.
     """
     if not Path(path).is_file():
         raise MissingDataError(f"there is no model {path}: `dmlrc study run NAME --save-models` writes them")

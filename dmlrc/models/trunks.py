@@ -101,6 +101,10 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
         `weights_only=True`; it must fit exactly, but for the classifiers, which a trunk does not have. The BatchNorm of
         Inception-v3 up to Mixed_7a, whose weights are the file inception_v3_mixed7a.pth, is to be frozen in training.
 
+    Returns
+    -------
+    Trunk, with `out_features`
+
     Raises
     ------
     UsageError

@@ -63,6 +63,10 @@ def load(study: str) -> StudyRecords:
     ----------
     study : name of a study
 
+    Returns
+    -------
+    StudyRecords, a frame a kind of fact
+
     Raises
     ------
     MissingDataError

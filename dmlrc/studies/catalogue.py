@@ -396,7 +396,17 @@ def enter_changed(like: str, settings: Iterable[str], name: str) -> Study:
 
 
 def known() -> dict[str, Study]:
-    """All studies: those of this package, the reader's own, and the experiments around them."""
+    """All studies: those of this package, the reader's own, and the experiments around them.
+
+    Returns
+    -------
+    name -> Study
+
+    Raises
+    ------
+    DmlrcError
+        For a studies.toml that cannot be read, or holds what no study has.
+    """
     mine, around = own_studies(), {}
     for study in mine.values():
         for experiment in _around(study):
@@ -411,6 +421,10 @@ def get(name: str) -> Study:
     Parameters
     ----------
     name : of `dmlrc study list`; of a former name it is today's study, which a sentence on standard error says
+
+    Returns
+    -------
+    Study
 
     Raises
     ------

@@ -28,6 +28,9 @@ it holds for all methods but those that have one of their own, and max_epochs wh
 
 With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
 gives the size that its weights were made for.
+
+The entries are checked here and not by pydantic, whose error for one wrong value has 4 lines, for two 7, and never the
+file: here it is one sentence, with the key that was meant, what is possible, and the file to mend.
 """
 
 import json

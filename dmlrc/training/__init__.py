@@ -95,24 +95,32 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     Models on cached features are trained side by side, with one backward pass and one step of the optimiser for all of
     them, which takes a quarter less time than one after another; so are all models on a GPU, which one alone leaves
     idle. Their numbers stay what they are alone, but for losses that draw random numbers, of which all have one stream.
+
+    Parameters
+    ----------
+    folds : sequence of FoldRun
+    task : Task
+
+    Returns
+    -------
+    TrainingRun of each fold, up to the first that diverged
+
+    Raises
+    ------
+    UsageError
+        For a loss, a sampler or a metric that cannot be made or called; LossError for a loss that fails on a batch.
     """
-    runs = []
+    runs: list[TrainingRun] = []
     side_by_side = task.protocol.frozen_trunk or task.source.device.type == "cuda"
     for together in [folds] if side_by_side else [[fold] for fold in folds]:
-        runs += _train_together(together, task)
-        if runs[-1].state != "complete":
-            break
-    return runs
-
-
-def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
-    runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
-    with chance_of_its_own():
+        own = [TrainingRun(fold.fold, fold.seed) for fold in together]
         try:
-            _train(runs, folds, task)
+            with chance_of_its_own():
+                _train(own, together, task)
         except DivergedError:
-            finished = [run for run in runs if run.stopped == "plateau"]
-            return finished + [run for run in runs if run.state == "diverged"]
+            finished = [run for run in own if run.stopped == "plateau"]
+            return runs + finished + [run for run in own if run.state == "diverged"]
+        runs += own
     return runs
 
 
@@ -258,6 +266,17 @@ class Learner:
         self.run.keep(self.model, {})
 
 
+Batch = Sequence[tuple[Learner, np.ndarray, Tensor, Tensor]]  # of each learner, what its `batches` yields
+
+
+def _batches(learners: Sequence[Learner], epochs: int) -> Iterator[Batch]:
+    for learner in learners:
+        learner.model.train()
+    drawn = [learner.batches(epochs * learner.iterations) for learner in learners]
+    for step in itertools.zip_longest(*drawn):  # folds of different sizes have epochs of different lengths
+        yield [(learner, *batch) for learner, batch in zip(learners, step, strict=True) if batch]
+
+
 class Trainer:
     """The inner loop: a batch of each learner, embeddings, losses, one step of the optimiser for all.
 
@@ -277,7 +296,8 @@ class Trainer:
         trunks = [weight for learner in self.learners for weight in learner.trunk]
         for weight in trunks:
             weight.requires_grad_(False)
-        self._run(self.learners, epochs)
+        for batch in _batches(self.learners, epochs):
+            self._step(batch)
         for weight in trunks:
             weight.requires_grad_(True)
         for learner in self.learners:
@@ -288,19 +308,13 @@ class Trainer:
         """Train these for an epoch, counted from 1. Raises DivergedError, at the latest at its end."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * rate_factor(self.protocol, epoch)
-        self._run(learners, epochs=1)
+        for batch in _batches(learners, epochs=1):
+            self._step(batch)
         for learner in learners:
             learner.run.steps += learner.iterations
             learner.check_losses()
 
-    def _run(self, learners: Sequence[Learner], epochs: int) -> None:
-        for learner in learners:
-            learner.model.train()
-        drawn = [learner.batches(epochs * learner.iterations) for learner in learners]
-        for step in itertools.zip_longest(*drawn):  # folds of different sizes have epochs of different lengths
-            self._step([(learner, *batch) for learner, batch in zip(learners, step, strict=True) if batch])
-
-    def _step(self, batch: Sequence[tuple[Learner, np.ndarray, Tensor, Tensor]]) -> None:
+    def _step(self, batch: Batch) -> None:
         projected = self._projected([(learner, inputs) for learner, _, inputs, _ in batch])  # (K, B, D)
         embeddings = l2_normalize(projected) if batch[0][0].model.normalize else projected
         values = [learner.value(own, targets) for own, (learner, _, _, targets) in zip(embeddings, batch, strict=True)]

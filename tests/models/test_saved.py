@@ -79,6 +79,15 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
     assert torch.equal(model(pixels.double()), model(pixels))
     with pytest.raises(UsageError, match=r"float images are in \[0, 1\], not up to 255"):
         model(255 * (pixels / pixels.max()))
+    for images in (pairs, [image for image, _ in pairs], files[:2]):  # called, it takes what `embed` takes
+        assert np.allclose(model(images), written["embeddings"][:2], atol=1e-6)
+    for one in (pairs[0][0], files[0], str(files[0])):
+        assert np.allclose(model(one), written["embeddings"][:1], atol=1e-6)
+        assert np.allclose(model.embed(one), written["embeddings"][:1], atol=1e-6)
+    for refused in (7, iter(files), pixels[0], torch.rand(2, 5, 8, 8), torch.rand(2), [pixels[0], pixels[1, :, 9:]]):
+        for call in (model, model.embed):
+            with pytest.raises(UsageError, match=r"^[^.]*$"):
+                call(refused)
     with pytest.raises(UsageError, match="no images to embed"):
         model.embed([])
     with pytest.raises(UsageError, match="an image is a PIL image, a path or a tensor"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import coverage
+from dmlrc.report import power, statistics
 
 STUDIES = 400
 
@@ -32,6 +33,7 @@ def test_one_variance_for_all_methods_does_not_cover():
 def test_the_weekly_simulation_ends_with_an_error_where_the_promise_is_broken(monkeypatch, capsys):
     rates = dict.fromkeys([*coverage.PROMISED, "noisiest"], 0.95)
     monkeypatch.setattr("sys.argv", ["coverage", "--studies", "600"])
+    monkeypatch.setattr(coverage, "shares", lambda name, studies: [(5, 0.84, 0.84)])
     monkeypatch.setattr(coverage, "rates", lambda *case, **how: rates | {"noisiest": 0.5})  # of which nothing is said
     coverage.main()
     for name in coverage.PROMISED:
@@ -39,3 +41,23 @@ def test_the_weekly_simulation_ends_with_an_error_where_the_promise_is_broken(mo
         monkeypatch.setattr(coverage, "rates", lambda *case, low=low, **how: low.get(case, rates))
         with pytest.raises(SystemExit, match="1 of 180 rows lie below what is promised"):
             coverage.main()
+    monkeypatch.setattr(coverage, "shares", lambda name, studies: [(5, 0.78, 0.84)])
+    with pytest.raises(SystemExit, match=r"slope, points: 5: right in 0\.780 of studies instead of 0\.84"):
+        coverage.main()
+
+
+def test_a_statement_is_right_in_the_share_of_studies_that_its_function_owns_up_to():
+    """The smallest size of each, where an interval is most likely to be too narrow; weekly all."""
+    for name, (function, right, promised) in coverage.STATEMENTS.items():
+        n, least = next(iter(promised.items()))
+        studies = 60 if function in (statistics.relative, statistics.rank_test) else 150
+        share = right(np.random.default_rng(1), studies, n).mean()
+        assert not coverage.below(share, least, studies), (name, share)
+        owned = {f"{100 * share:.0f} %" for share in promised.values() if share not in (statistics.LEVEL, power.POWER)}
+        assert all(one in function.__doc__ for one in owned), name
+
+
+def test_an_interval_that_is_too_narrow_is_found_out():
+    """Percentiles over 5 classes do not cover 95 %, which the table would have to say."""
+    _, right, _ = coverage.STATEMENTS["over classes, classes"]
+    assert coverage.below(right(np.random.default_rng(0), 150, 5).mean(), statistics.LEVEL, 150)

@@ -142,7 +142,7 @@ class Claim:
         return f"{self.needs[0].partition('/')[0]}/rates"
 
     def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
-        """Its part of the evidence, in the order of `needs` and `more`."""
+        """Evidence of this claim, in the order of `needs` and `more`."""
         return [evidence[name] for name in (*self.needs, *self.more) if evidence.get(name) is not None]
 
     def label_of(self, name: str) -> str:

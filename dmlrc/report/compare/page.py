@@ -138,7 +138,7 @@ def _searched_again(name: str) -> bool:
 
 
 def against(compared: Comparison, name: str) -> pd.DataFrame:
-    """This method minus every other one, indexed by these: difference, low, high, holm (over these alone), equal."""
+    """Differences of this method to all others, by name: difference, low, high, holm (over these alone), equal."""
     pairs = measures.both_ways(compared.pairs)
     own = pairs[pairs["a"] == name].set_index("b").rename_axis("method")
     others = [other for other in compared.summary["mean"].sort_values(ascending=False).index if other != name]

@@ -97,7 +97,7 @@ def row_label(table: Table, method: Method) -> str:
 
 
 def loss_description(section: str) -> str:
-    """Its formulas, what their letters mean and where ours differs, as MyST."""
+    """Formulas of a loss, what their letters mean and where ours differs, as MyST."""
     return noted(OTHERS[section], "Fixed")
 
 

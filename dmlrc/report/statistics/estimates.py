@@ -105,7 +105,7 @@ def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = ""
     """Pearson's correlation, or Spearman's, with Fisher's z interval; NaN where one of the two is constant.
 
     The variance of z is 1 / (n - 3), for ranks 1.06 / (n - 3) (Fieller, Hartley and Pearson 1957), for which scipy has
-    no interval.
+    no interval. That of ranks is too narrow: where Pearson's is 0.8 it covers 85 % for 5 points, 93 % for 8 and more.
     """
     x, y = (to_ranks(values) if ranks else np.asarray(values, float) for values in (x, y))
     value, free = pearson(x, y), len(x) - 3
@@ -128,7 +128,8 @@ def to_ranks(values: ArrayLike, axis: int | None = None) -> np.ndarray:
 def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
     """Spearman's correlation over the index that both have: rho, p (of no correlation, Student's t), n.
 
-    NaN for fewer than 3 or where one of the two is constant.
+    NaN for fewer than 3 or where one of the two is constant. Of 4 or 5 points t is a poor guide: unrelated ones have a
+    p above 5 % in 91 % of cases, of 8 in 95 %.
     """
     both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
     ranks = [to_ranks(both[name]) for name in both]
@@ -188,7 +189,8 @@ def prediction_difference(values: ArrayLike, others: ArrayLike, units: str = "")
     """The difference between the mean of some values and one more value like the others; n counts these.
 
     The interval is a prediction interval, by Student's t: it holds the scatter of a single value of the others, and
-    the errors of both means, with Welch and Satterthwaite's degrees of freedom.
+    the errors of both means, with Welch and Satterthwaite's degrees of freedom: it covers 93 % where the others are
+    three, 95 % where they are ten.
 
     >>> found = prediction_difference([0.0, 0.0], [1.0, 2.0, 3.0])  # 4.303 * 1 * sqrt(1 + 1 / 3)
     >>> round(found.value, 3), round(found.half, 3)

@@ -111,7 +111,8 @@ def over_classes(scores: pd.DataFrame, queries: pd.Series, draws: int = RESAMPLE
     scores: a row a test class, a column a method, each the mean over its queries (and over reruns). queries: how many
     each class has. All methods are scored on the same classes, so that their differences are paired: subtract columns,
     then take `percentiles`. The images that a query is compared with stay those of the real test half, so what more
-    or fewer classes would do to the scores is not in it.
+    or fewer classes would do to the scores is not in it. Of few classes the interval is too narrow: that of a
+    difference covers 84 % for 5 classes, 88 % for 10, 91 % for 20, 93 % for 40.
     """
     random = np.random.default_rng(SEED)
     counts = random.multinomial(len(scores), np.full(len(scores), 1 / len(scores)), draws)  # (draws, C)
