@@ -1,5 +1,5 @@
 # make book                    the published studies, and on a page of its own a quick one, grocery-quick, trained here
-# make book STUDY=published    the published studies alone: every one whose full-budget records are committed
+# make book STUDY=published    the published studies alone: those that the text is about, `FIRST` in report/editions.py
 # make book STUDY=quick        the book of grocery-quick alone
 # make book STUDY=a,b          the book of these studies side by side
 # make single                  one page of the book made last, to print or to save as PDF

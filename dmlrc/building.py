@@ -152,7 +152,7 @@ def cause(error: BaseException) -> str:
 
 
 def _named(file: Path) -> str:
-    """A file as its author knows it, who has never seen the one that a kernel makes of a cell."""
+    """File name for messages; "its cell" for the temporary file of a Jupyter kernel."""
     return "its cell" if file.parent.name.startswith("ipykernel_") else file.name
 
 

@@ -80,7 +80,7 @@ def study_run(
         int | None, typer.Option(min=1, max=10_000, help="Searches of each method; default the study's.")
     ] = None,
     proposals: Annotated[
-        int, typer.Option(min=1, help="Trials of a search that run at a time. More end earlier and search less well.")
+        int, typer.Option(min=1, help="Trials run in parallel. More finish sooner; the search learns less from each.")
     ] = 1,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop by itself after so long, as on a GPU that is lent for a while.")
@@ -228,7 +228,7 @@ def list_methods() -> None:
 @app.command()
 def photos(
     folder: Annotated[str, typer.Argument(help="A folder of photos, in it one folder a class.")],
-    name: Annotated[str | None, typer.Option(help="Of its study; default the folder's.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the study (default: the folder's name).")] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Of the cross-validation; default as the classes allow.")
     ] = None,

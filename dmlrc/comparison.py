@@ -1,4 +1,4 @@
-"""Losses of one's own beside the methods of a study, also at a smaller budget than theirs.
+"""Comparison of your own loss with a study's methods, at its budget or a smaller one.
 
 A comparison is a study of its own, `NAME-compare`. Beside it stands what is recorded of the study, here or committed,
 cut to the first trials of every search; where the best of these was not the one that was rerun, its reruns are made

@@ -48,7 +48,7 @@ def lacks_memory(error: BaseException | None) -> bool:
 
 
 def unknown(kind: str, name: object, known, finder: str = "") -> UsageError:
-    """The error for a name that nobody has registered: it names the one that is near, or all.
+    """The error for an unknown name; suggests the closest, or lists all.
 
     finder: where they are too many for that, what finds one; then the nearest three are named.
 

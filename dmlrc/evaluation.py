@@ -16,7 +16,7 @@ from dmlrc.protocol import OwnMetric
 
 
 def test_results(prepared: PreparedData, method: Method, runs: Sequence[training.TrainingRun]) -> dict[str, dict]:
-    """Scores and arrays of a rerun: this function reads the test half, after the search, and no other that trains does.
+    """Score a rerun on the test half, which no other function of a training run reads; called after the search.
 
     runs: one a fold, with its best checkpoint.
     "scores" holds {"fold0": {metric: value}, ..., "separated": the mean over the folds' models, "concatenated": of

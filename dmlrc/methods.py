@@ -16,7 +16,7 @@ LOSS_WEIGHTS_LR = "loss_weights_lr"
 """A hyperparameter that is no argument of the loss: the learning rate of the loss's own weights."""
 
 LEARNING_RATE = "lr"
-"""A hyperparameter that is no argument of the loss: in the place of the protocol's rates of trunk and embedder.
+"""Reserved hyperparameter, not passed to the loss: overrides the learning rate of trunk and embedder.
 
 No loss can therefore have a hyperparameter of this name.
 """

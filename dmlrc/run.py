@@ -46,8 +46,8 @@ def run(
     Stopped at any moment, the next call goes on where this one was. What killed its workers is tried again. Records of
     a method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of
     a loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
-    at once, each other methods of it, as the jobs of an array do. A method for whose batches or splits the data is too
-    small is left out, which is said too; all others are run.
+    at once, each other methods of it, as the jobs of an array do. Methods that
+    need more data than there is are skipped with a message; the others run.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
-        if outdated.method in {method.name for method in methods}:  # else nothing would take the place of its records
+        if outdated.method in {method.name for method in methods}:  # or nothing replaces those set aside
             _set_aside(study, outdated)
     is_begun = False
     bar = tqdm(total=todo.total, initial=todo.finished, desc=study.name)
@@ -261,7 +261,7 @@ class _TimeUpError(Exception):
 
 MOST_DEATHS = 3
 """How many workers a unit may kill before it is recorded as failed."""
-_GLANCE = 10  # seconds after which a cluster is looked at again: workers may have come
+_GLANCE = 10  # seconds between checks for new workers
 
 
 @dataclass
@@ -305,7 +305,7 @@ class Dispatch:
         A method's trials follow one another, since each is proposed from those before it, and its reruns run side by
         side; as many units run at once as a cluster has workers, which may come and go.
         """
-        # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
+        # start the slowest methods first, the last ones of a list, so that no worker idles at the end
         waiting = todo.chains[::-1]
         waiting.sort(key=lambda chain: chain.repetition)
         ready: list[_Task] = []

@@ -1,4 +1,4 @@
-"""Executors of units: this process, or several of one thread each, of which one may die without the others."""
+"""Executors: this process, or single-threaded workers that can die independently."""
 
 import io
 import os
@@ -97,7 +97,7 @@ class Workers(Executor):
 
 
 def _end_with(parent: int) -> None:
-    """End this worker when the process that started it is gone, even killed: nobody would take its results."""
+    """Exit when the parent process has died."""
 
     def watch() -> None:
         while os.getppid() == parent:

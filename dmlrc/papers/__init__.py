@@ -17,7 +17,7 @@ class Paper:
 
     key: of its protocol, its modules and its entry in the bibliography. id: what the names of its claims, tables and
     figures begin with. label: as printed. chapter: the notebook that has its tables. protocol, methods: on CUB200. url:
-    where it can be read, "" where nowhere freely.
+    an open-access copy, or "".
     """
 
     key: str

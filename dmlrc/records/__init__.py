@@ -155,7 +155,7 @@ def _facts(path: Path) -> tuple[bool, int, int, int]:
     return stat.S_ISREG(facts.st_mode), facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-@lru_cache(maxsize=256)  # more than a book has studies
+@lru_cache(maxsize=256)  # larger than the number of studies in the book
 def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords:
     """The records in these folders, which are those of `paths`, in this state."""
     here, finished = underway.run_here(study), committed.read_committed(study)

@@ -1,4 +1,4 @@
-"""Fingerprint of a method, which its records keep: enough to tell whether they are those of the method of today.
+"""Fingerprint of a method, stored with its records to detect that it has changed since.
 
 A loss of this library is known by its name, since the commit of a record says which code it was: who changes what it
 computes, and not only how, has its records made again (see CONTRIBUTING.md). One of an installed
@@ -6,7 +6,7 @@ package by its name and the package's version. A loss of a notebook or of a file
 Python runs, not the text of a file that may have been edited since, so that comments, docstrings and layout do not
 count. To it belong what it uses of its own notebook, what it closes over, defaults and attributes, and of every file of
 one's own that it is in or that it imports, all the way, everything that the file defines: whoever follows names alone
-misses what is reached by others. What Python compiles is another code in another version of Python.
+misses what is reached by others. Bytecode differs between Python versions: only within one is it compared.
 """
 
 import contextlib

@@ -137,7 +137,7 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     Of a method that has another fingerprint here than in the committed records, these are all left out.
     """
     frames, replaced = {}, _replaced(here, committed)
-    # of all frames: a rerun that came to nothing here has no scores that would push out those of its predecessor
+    # over all frames: a failed rerun has no scores, yet must replace its predecessor's
     again = pd.MultiIndex.from_frame(pd.concat([_units(name, getattr(here, name)) for name in FRAMES]))
     for name in FRAMES:
         own, other = getattr(here, name), getattr(committed, name)

@@ -1,11 +1,12 @@
 """The studies behind the numbers of a page, and how the page is cited; stands folded at the foot of each chapter."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from dmlrc import papers, studies
+from dmlrc import papers, paths, studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords, find, provenance
@@ -114,22 +115,27 @@ def environments(records: StudyRecords, column: str) -> str:
 def _methods(names: Sequence[str], known: Mapping[str, str], unit: str) -> str:
     if len(names) > 3:
         return f"{len(names)} {unit}"
-    text = ", ".join(_aside(known.get(name) or labels.method_label(name)) for name in names)
+    shown = (known.get(name) or labels.method_label(name) for name in names)
+    text = ", ".join(re.sub(", (.*)", r" (\1)", name) for name in shown)  # what stands behind a comma, in brackets
     for trunk, title in titles.TRUNKS.items():
         text = text.replace(trunk, title)
     return text
 
 
 def bibtex(chapter: str = "") -> str:
-    """The entry that cites a page of this book, or the book."""
-    page = f", page {chapter}" if chapter else ""
+    """The entry that cites a page of this book, or the book: title, authors and year as CITATION.cff has them."""
+    import yaml  # comes with what builds a book
+
+    file = paths.home() / "CITATION.cff"
+    known = yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
+    parts = [[each.get(part) for part in ("name", "family-names", "given-names")] for each in known.get("authors", ())]
     fields = {
-        "title": "Do deep metric learning losses really improve?",
-        "author": "{The dmlrc authors}",
-        "year": "2026",
-        "note": f"dmlrc, commit {provenance.commit()}{page}",
+        "title": known.get("title"),
+        "author": " and ".join(f"{{{name}}}" if name else f"{family}, {given}" for name, family, given in parts),
+        "year": str(known.get("date-released", ""))[:4],
+        "note": f"commit {provenance.commit()}{f', page {chapter}' if chapter else ''}",
     }
-    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items() if value)
     return f"@misc{{dmlrc{'-' * bool(chapter)}{chapter},\n{lines}}}"
 
 
@@ -143,16 +149,6 @@ def _budget(records: StudyRecords) -> str:
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
         runs = f"{labels.plural(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.plural(folds, 'fold') if folds else 'no folds'}"
-
-
-def _aside(text: str) -> str:
-    """A name for a list: what stands behind its comma in brackets.
-
-    >>> _aside("seed"), _aside("learning rate, the whole grid")
-    ('seed', 'learning rate (the whole grid)')
-    """
-    name, comma, rest = text.partition(", ")
-    return f"{name} ({rest})" if comma else name
 
 
 NOT_AS_THE_PROTOCOL = "not as the protocol"

@@ -9,21 +9,20 @@ from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.report import missing, repetitions
 from dmlrc.studies import experiments
-from dmlrc.studies.catalogue import DEPTHS, ICONS, MOBILENETS, TOO_HIGH_A_RATE
+from dmlrc.studies.catalogue import DEPTHS, MOBILENETS, TOO_HIGH_A_RATE
 
 PUBLISHED, QUICK = "published", "quick"
 """The named editions; the second has one study, `QUICK_STUDY`."""
 QUICK_STUDY = "grocery-quick"
 FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
-"""The studies that a published book begins with: CUB is the data set that all five papers share."""
+"""The studies of the published book: CUB is the data set that all five papers share. The text is about these alone."""
 
 
 def study_names(edition: str) -> list[str]:
     """The studies of an edition: "quick", "published", names of studies, or several of these joined by commas.
 
-    Published are the methods tables whose full-budget records are committed, `FIRST` first; the experiments around them
-    come along. The depths of training have a chapter of their own; so has, once a table is run again at a better rate,
-    its first run a section.
+    Published are those of `FIRST` whose full-budget records are committed; the experiments around them come along. A
+    table that is committed besides joins with the text that is written about it.
 
     Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
     """
@@ -63,10 +62,7 @@ def _named(part: str) -> list[str]:
     if part != PUBLISHED:
         return [QUICK_STUDY if part == QUICK else current(part)]
     recorded = records.published()
-    replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
-    apart = {*experiments.around(), *DEPTHS, *MOBILENETS, *ICONS, *replaced}
-    published = [name for name in recorded if name not in apart]
-    published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    published = [name for name in FIRST if name in recorded]
     if not published:
         raise DmlrcError(
             f"no study is published in {paths.home()}: go into a clone of the project, with chapters and records, or "

@@ -165,12 +165,10 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def linked(table: pd.DataFrame) -> pd.DataFrame:
-    """`result_cells` in which each committed record is a link to its folder.
-
-    A book that is published knows the address of its repository, $DMLRC_REPOSITORY; another is read in its clone.
-    """
-    address = os.environ.get("DMLRC_REPOSITORY")
-    root = f"{address}/tree/{provenance.commit().removesuffix('-dirty')}" if address else "../../.."
+    """Link each committed record of `result_cells` to its folder in the repository, if DMLRC_REPOSITORY is set."""
+    if not (address := os.environ.get("DMLRC_REPOSITORY")):
+        return table
+    root = f"{address}/tree/{provenance.commit().removesuffix('-dirty')}"
     link = Markup('<a href="{}/results/{}/">{}</a>')
     here = {name: (paths.committed(name) / "meta.json").exists() for name in table["record"].unique()}
     links = [link.format(root, name, name) if here[name] else name for name in table["record"]]

@@ -15,7 +15,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
-    *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
+    *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: imported after IPython, its tqdm warns
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
     *("dmlrc.report.significance.figures", "ipykernel.debugger"),
     "dmlrc.report.committed",

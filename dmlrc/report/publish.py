@@ -238,7 +238,7 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
     """Show a figure under its id, and write it as SVG.
 
-    message: what it shows, with the extremes, for who cannot see it. drawings: several stand side by side where the
+    message: alternative text, with the extremes. drawings: several stand side by side where the
     page has room, else one below another; from the second on their files are `<name>-<number>.svg`. folded: of `table`.
     """
     name = id_of(name)

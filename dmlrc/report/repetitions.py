@@ -34,7 +34,7 @@ def finished(study: StudyRecords, methods: Sequence[str], reruns: int) -> pd.Ind
 def whole(recorded: StudyRecords) -> StudyRecords:
     """The records of the finished repetitions alone; all of them where none, or every one, is finished.
 
-    A method that is ahead of the others says little of their luck of search, and would stand for it.
+    Extra searches of one method are dropped: they would dominate the estimate of search variance.
     """
     planned = recorded.meta.get("repetitions", 1)
     if planned < 2:

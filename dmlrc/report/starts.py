@@ -1,9 +1,8 @@
 """The start of training: accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
 
-The row of the untrained trunk has its features, reduced by a PCA that is fitted on the test images: it keeps where
-these differ most. No training begins there, but behind a random layer of a row's own size, which reaches less. So
-whether a row has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without
-any training belongs beside what they give after it.
+The row of the untrained trunk has its features, reduced by a PCA that is fitted on the test images. PCA keeps the
+directions of most variance, so it scores above where training starts: a random linear layer of the row's size. We
+compare each row with that start, and show what more dimensions give untrained beside what they give after training.
 """
 
 from collections.abc import Mapping

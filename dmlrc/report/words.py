@@ -39,13 +39,13 @@ def count_words(markdown: str) -> int:
     >>> count_words("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
     7
     """
-    text = "\n".join(line for line in _text_lines(citations.as_roles(markdown)) if not _NO_TEXT.match(line))
+    text = "\n".join(line for line in text_lines(citations.as_roles(markdown)) if not _NO_TEXT.match(line))
     text = re.sub(r"\$\$.*?\$\$|<[^>]+>", " ", text, flags=re.DOTALL)
     text = re.sub(r"\{[a-z:]+\}`[^`]*`", " role ", text)
     return sum(bool(re.search(r"\w", word)) for word in text.split())
 
 
-def _text_lines(markdown: str) -> Iterator[str]:
+def text_lines(markdown: str) -> Iterator[str]:
     """The lines that stand in no block of code, formulas, tables or pictures."""
     inside: list[tuple[str, bool]] = []  # of each block that is open its fence, and whether its content is text
     for line in markdown.splitlines():

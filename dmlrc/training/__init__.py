@@ -262,7 +262,7 @@ class Learner:
 
     def keep_last(self) -> None:
         with self.watched():
-            self.embed(self.fold.train[:EVAL_BATCH])  # the last step may have been one too far
+            self.embed(self.fold.train[:EVAL_BATCH])  # the last step may have diverged
         self.run.keep(self.model, {})
 
 

@@ -64,3 +64,13 @@ def test_every_commit_and_processor_of_the_rows_is_named(mixed):
     assert "1111111111 (Triplet)" in told["commit"]
     assert "another machine" in told["processor"]
     assert "1111111111" in json.dumps(about.study_table("fork_a_loss", [mixed]).to_dict())
+
+
+def test_a_page_is_cited_as_its_citation_file_says_and_by_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
+    assert "title" not in about.bibtex()
+    text = "title: A book\nauthors:\n  - name: The authors\n  - {family-names: Roe, given-names: Jo}\n"
+    (tmp_path / "CITATION.cff").write_text(text)
+    assert "  title = {A book},\n  author = {{The authors} and Roe, Jo},\n  note = {commit" in about.bibtex()
+    (tmp_path / "CITATION.cff").write_text(text + "date-released: 2027-01-02\n")
+    assert "  year = {2027},\n" in about.bibtex()

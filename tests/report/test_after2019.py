@@ -140,6 +140,21 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
     assert set(marks.loc["Untrained trunk"]) == {""}
 
 
+def test_a_row_of_the_fourteen_has_the_interval_of_its_own_table():
+    main, after = (
+        replace(each, scores=each.scores.assign(repetition=each.scores["rerun"], rerun=0))
+        for each in (main_study(reruns=3), after_study(dict.fromkeys(NAMES, 0.5), reruns=3))
+    )
+    both = page.join_later_losses(main, after)
+    own, joined, shown = (
+        frame.set_index(["method", "setting", "metric"])["ci95"]
+        for frame in (tables.accuracy(main), tables.accuracy(both), page.accuracy_shown(both))
+    )
+    row = ("contrastive", "concatenated", "map_at_r")
+    assert shown[row] == own[row] != joined[row]
+    assert shown["circle", *row[1:]] == joined["circle", *row[1:]]
+
+
 def test_a_best_method_that_is_a_classic_stands_there_once():
     main = main_study(missing=[method.name for method in musgrave2020.METHODS if method.name != "triplet"])
     assert page.methods_shown(main) == [PRETRAINED, "contrastive", "triplet", *NAMES]

@@ -1,11 +1,12 @@
-"""Every sentence of the published text with a number, a comparative or a quantifier has a guard, or a reason why not.
+"""Every sentence of book and README with a number, a comparative or a quantifier has a guard, or a reason why not.
 
 A clause has a guard if it shares a sentence with one; numbers that are glued in are no words of it. `unguarded.csv` has
 a part of each clause that needs none, by page, and why:
 
 - setting: what was run, how it was judged, and what was foreseen, as written down; no result;
 - paper: what another paper did or says;
-- reading: how a table or a figure is read, and what a glued number is of;
+- definition: what a word means, a score is, or a command does;
+- reading: how a table or a figure is read, what is on a page, and what a glued number is of;
 - reasoning: it follows from no record, and holds whatever the records say;
 - advice: it tells the reader what to do, or asks;
 - tested: test_front_page.py and test_project.py hold it.
@@ -17,11 +18,11 @@ from pathlib import Path
 
 import nbformat
 from test_guards import PAGES, ROOT, written
-from test_prose import NO_NUMBER, NUMBER, sentences
+from test_prose import NO_NUMBER, NOTEBOOKS, NUMBER, sentences
 
-from dmlrc.report import prose
+from dmlrc.report import prose, words
 
-REASONS = {"setting", "paper", "reading", "reasoning", "advice", "tested"}
+REASONS = {"setting", "paper", "definition", "reading", "reasoning", "advice", "tested"}
 WORDS = """one two three four five six seven eight nine ten eleven twelve thirteen fourteen twenty fifty hundreds?
 thousands? half third quarter fifths? tenth twentieth twice once double first all every everywhere each no none nobody
 nothing never always only alone both any few many most mostly some several more less fewer higher lower better worse
@@ -29,37 +30,41 @@ best worst least larger smaller largest smallest highest lowest closer ahead beh
 CLAIM = re.compile(rf"{NUMBER}|\b({'|'.join(WORDS.split())}|[a-z]+er than)\b", re.I)
 
 
-CODE = re.compile(r"^```\{.*?$(.*?)^```$|^```\w*$.*?^```$", re.MULTILINE | re.DOTALL)
-"""A box, with its text, or code."""
+ASKS = re.compile(r"#+ .*\?")
+"""A heading that asserts nothing."""
 
 
 def clauses(text):
     """The sentences of a text, with bold headlines and what semicolons divide apart; code has none."""
-    return [part for each in sentences(CODE.sub(r"\1", text)) for part in re.split(r"(?<=;) |(?<=[.:?!]\*\*) ", each)]
+    lines = "\n".join(words.text_lines(text))
+    return [part for each in sentences(lines) for part in re.split(r"(?<=;) |(?<=[.:?!]\*\*) ", each)]
 
 
 def unguarded(text, guarded):
     """The clauses of a text that claim something and share nothing with the guarded sentences."""
     known = [part for sentence in guarded for part in clauses(sentence)]
-    claims = [
-        each for each in clauses(text) if CLAIM.search(NO_NUMBER.sub("", re.sub(r"\{glue:text\}`[^`]*`", "", each)))
-    ]
-    return [each for each in claims if not any(part in each or each in part for part in known)]
+    bare = {each: NO_NUMBER.sub("", re.sub(r"\{glue:text\}`[^`]*`", "", each)) for each in clauses(text)}
+    claims = [each for each, said in bare.items() if CLAIM.search(said) and re.search("[a-z]", said)]
+    unknown = [each for each in claims if not any(part in each or each in part for part in known)]
+    return [each for each in unknown if not ASKS.fullmatch(each)]
 
 
-def published_texts():
-    """Page -> its published text and guarded sentences; the README says, up to its commands, what page 0 does."""
+def written_texts():
+    """Page -> its text and guarded sentences; the README says, up to its commands, what page 0 does."""
     texts = {}
-    for path in PAGES:
-        cells = [cell for cell in nbformat.read(path, as_version=4).cells if prose.TAG in cell.metadata.get("tags", [])]
-        texts[path.stem] = "\n\n".join(cell.source for cell in cells), written(path)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("## Use")[0]
-    return texts | {"README": (readme, written(PAGES[0]))}
+    for path in NOTEBOOKS:
+        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+        guarded = written(path) if path in PAGES else []
+        assert guarded or not any(prose.TAG in cell.metadata.get("tags", []) for cell in cells), path.name
+        texts[path.stem] = "\n\n".join(cell.source for cell in cells), guarded
+    for path in sorted((ROOT / "book").glob("*.md")):
+        if path.stem not in words.LEFT_OUT:
+            texts[path.stem] = path.read_text(encoding="utf-8"), []
+    return texts | {"README": ((ROOT / "README.md").read_text(encoding="utf-8"), written(PAGES[0]))}
 
 
 def test_every_claim_has_a_guard_or_a_reason_why_not():
-    texts = published_texts()
-    assert [page for page, (text, guarded) in texts.items() if text and not guarded] == []
+    texts = written_texts()
     with (Path(__file__).parent / "unguarded.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {row["why"] for row in rows} == REASONS
@@ -81,4 +86,12 @@ def test_a_claim_without_a_guard_is_found():
     )
     text = "MS is higher than all.\n\nIt gains {glue:text}`x:.1f` points; 36 do. They differ ([A, 2021](b#c))."
     text += "\n\n```{admonition} In short\nThree lead.\n```\n\n```shell\nmake all\n```"
-    assert unguarded(text, guarded) == ["MS is higher than all.", "36 do.", "Three lead."]
+    text += "\n\n## Do all differ?\n\n## All differ"
+    assert unguarded(text, guarded) == ["MS is higher than all.", "36 do.", "Three lead.", "## All differ"]
+
+
+def test_text_of_cells_that_stand_in_every_edition_and_of_other_pages_is_read():
+    texts = written_texts()
+    assert "MAP@R is not the right score for everything" in texts["02_which_score_to_trust"][0]
+    assert "# How fast is it?" in texts["21_speed"][0]
+    assert {"glossary", "rerun", "fork_a_loss", "your_run"} <= {*texts}

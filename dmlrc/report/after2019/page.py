@@ -236,10 +236,19 @@ def methods_shown(records: StudyRecords) -> list[str]:
 
 
 def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
-    """`tables.accuracy` of the `methods_shown`, in their order."""
-    names, frame = methods_shown(records), tables.accuracy(records)
-    frame = frame[frame["method"].isin(names)]
+    """`tables.accuracy` of the `methods_shown`, in their order; older ones have the intervals of their own table."""
+    names, keys = methods_shown(records), ["method", "setting", "metric"]
+    frame, own = (tables.accuracy(each).set_index(keys) for each in (records, _older(records)))
+    frame.update(own.filter(like="ci95"))
+    frame = frame.loc[frame.index.isin(names, level="method")].reset_index()
     return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
+
+
+@functools.lru_cache(maxsize=32)
+def _older(records: StudyRecords) -> StudyRecords:
+    """The main study's part of `join_later_losses`."""
+    frames = {name: getattr(records, name) for name in FRAMES}
+    return replace(records, **{name: frame[~frame["method"].isin(METHODS)] for name, frame in frames.items()})
 
 
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:

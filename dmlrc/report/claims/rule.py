@@ -32,7 +32,7 @@ STEP = 3.4
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
+    """A verdict, why it is only tentative ("" if firm), and the estimate behind it, if there is one.
 
     rule: the name in `RULES` of what withholds it. below_trunk: whether most of the
     rows behind it are worse than the untrained trunk.
