@@ -37,6 +37,7 @@ def test_the_root_holds_what_is_read_first():
 
 
 SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
+AUDITS = {"library": 484, "report": 53}  # what five readers who tried to break it found; sections of numpydoc for all
 FAULTS = {"library": 371, "report": 217}  # settings, kinds, digests and columns that the campaign of faults asked for
 CAPTIONS = 33  # what the captions of several tables share is shown once, and stands in the LaTeX of each
 CARDS = 24  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
@@ -48,8 +49,11 @@ ONCE = {"library": 53, "report": 62}  # pages share what they derive, and fANOVA
 @pytest.mark.parametrize(
     ("part", "most"),
     [
-        ("library", 16_365 + SECTIONS + FAULTS["library"] + ONCE["library"]),
-        ("report", 18_269 + FAULTS["report"] + RECORDS + CAPTIONS + CARDS + STATISTICS + ONCE["report"]),
+        ("library", 16_365 + SECTIONS + FAULTS["library"] + AUDITS["library"] + ONCE["library"]),
+        (
+            "report",
+            18_269 + FAULTS["report"] + AUDITS["report"] + RECORDS + CAPTIONS + CARDS + STATISTICS + ONCE["report"],
+        ),
     ],
 )
 def test_a_budget_of_lines_holds(part, most):
