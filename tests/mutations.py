@@ -432,7 +432,7 @@ MUTATIONS = (
     Mutation(
         "file-of-the-loss-not-read",
         "dmlrc/records/fingerprint.py",
-        "self._files.setdefault(module, names)",
+        "self.files.setdefault(module, names)",
         "pass",
         "a loss whose file imports another keeps its old scores when that one is edited",
         ("tests/test_fingerprint.py", "-k", "every_file"),
@@ -520,8 +520,8 @@ MUTATIONS = (
     Mutation(
         "autocast-of-the-caller",
         "dmlrc/models/settings.py",
-        'torch.autocast("cpu", enabled=False)',
-        'torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"))',
+        'torch.autocast("cpu", torch.bfloat16, enabled=False)',
+        'torch.autocast("cpu", torch.bfloat16, enabled=torch.is_autocast_enabled("cpu"))',
         "a call within autocast trains in half precision",
         ("tests/test_same_numbers.py", "-k", "caller"),
     ),
@@ -609,8 +609,8 @@ MUTATIONS = (
     Mutation(
         "fallen-left-out",
         "dmlrc/report/ranking.py",
-        "for name, state in tables.fallen(records).items()]\n    if apart",
-        "for name, state in ()]\n    if apart",
+        "for name, state in tables.fallen(records).items()]\n    rows = _beside",
+        "for name, state in ()]\n    rows = _beside",
         "a method that diverged is in no table",
         ROWS,
     ),
@@ -649,8 +649,8 @@ MUTATIONS = (
     Mutation(
         "written-over",
         "dmlrc/paths.py",
-        "if target.is_file() or (target.is_dir() and any(target.iterdir())):",
-        "if target.is_file():",
+        "if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):",
+        "if os.path.lexists(target) and not target.is_dir():",
         "--csv removes a folder with other files",
         ("tests/test_exports.py", "-k", "csv"),
     ),

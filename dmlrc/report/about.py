@@ -128,7 +128,7 @@ def bibtex(chapter: str = "") -> str:
 
     file = paths.home() / "CITATION.cff"
     known = yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
-    parts = [[each.get(part) for part in ("name", "family-names", "given-names")] for each in known.get("authors", ())]
+    parts = [[of.get(part) for part in ("name", "family-names", "given-names")] for of in known.get("authors", ())]
     fields = {
         "title": known.get("title"),
         "author": " and ".join(f"{{{name}}}" if name else f"{family}, {given}" for name, family, given in parts),

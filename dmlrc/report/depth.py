@@ -44,11 +44,6 @@ class Series:
     data: str
     studies: Mapping[str, str]
 
-    @property
-    def missing(self) -> list[str]:
-        """The depths that are not complete."""
-        return [label for label, name in self.studies.items() if whole.complete(name) is None]
-
 
 def _mobilenet(data: str, steps: str, depths: Mapping[str, str]) -> Series:
     names = {label: f"{data.removesuffix('-frozen')}-depths/mobilenetv2-{depth}" for label, depth in depths.items()}
@@ -360,7 +355,6 @@ def numbers() -> dict[str, float | str]:
     values["sure"] = sum(len(surely_turned(*pair)) for pair in pairs)
     values["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
     values["mobilenet.lost"] = -values["mobilenet.lift_precision.alone"]
-    values["missing"] = ", ".join(MOBILENET.missing)
     return values
 
 

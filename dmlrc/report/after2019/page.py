@@ -238,7 +238,7 @@ def methods_shown(records: StudyRecords) -> list[str]:
 def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
     """`tables.accuracy` of the `methods_shown`, in their order; older ones have the intervals of their own table."""
     names, keys = methods_shown(records), ["method", "setting", "metric"]
-    frame, own = (tables.accuracy(each).set_index(keys) for each in (records, _older(records)))
+    frame, own = (tables.accuracy(some).set_index(keys) for some in (records, _older(records)))
     frame.update(own.filter(like="ci95"))
     frame = frame.loc[frame.index.isin(names, level="method")].reset_index()
     return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)

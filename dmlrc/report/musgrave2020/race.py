@@ -8,10 +8,8 @@ from dmlrc.report import prose, published, rates, tables
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text, a study by its data set; trials are those to within 1 % of the last best."""
-    reached, around = tables.trials_to_reach(published.search_traces()), rates.of_papers(edition)
-    inside = float(rates.inside(around).sum())
-    of_papers = {"rates_of_papers": float(len(around)), "rates_of_papers.inside": inside}
-    of_papers |= {"published.searches": float(len(reached)), "published.median": float(reached.median())}
+    reached = tables.trials_to_reach(published.search_traces())
+    of_papers = {"published.searches": float(len(reached)), "published.median": float(reached.median())}
     return of_papers | {"published.tenth": float(reached.quantile(0.9))} | prose.of_each(edition, _of_study)
 
 
