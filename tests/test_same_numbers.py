@@ -157,10 +157,10 @@ def test_convolutions_of_cached_features_are_torchs_own():
 
 
 AT_A_CALL = {
-    "imported": "import helper_of_mine\n    return helper_of_mine.scaled(x)",
+    "imported": "import helper_at_a_call_of_mine\n    return helper_at_a_call_of_mine.scaled(x)",
     "relative": "from .inner import scaled\n    return scaled(x)",
-    "loaded": "import sys\n    return sys.modules['helper_of_mine'].scaled(x)",
-    "computed": "import importlib\n    return importlib.import_module('helper_of' + '_' + 'mine').scaled(x)",
+    "loaded": "import sys\n    return sys.modules['helper_at_a_call_of_mine'].scaled(x)",
+    "computed": "import importlib\n    return importlib.import_module('helper_at_a_call' + '_of_mine').scaled(x)",
     "by_word": "return globals()['SCALE'] * x",
     "locked": "return SCALE * x",
 }
@@ -173,9 +173,11 @@ def edited(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     helper = "SCALE = {0}\ndef scaled(x):\n    return SCALE * x\n"
     functions = "".join(f"\ndef {name}(x):\n    {body}\n" for name, body in AT_A_CALL.items())
-    mine = "import threading\nimport helper_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
+    mine = (
+        "import threading\nimport helper_at_a_call_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
+    )
     files = {
-        "helper_of_mine.py": helper,
+        "helper_at_a_call_of_mine.py": helper,
         "package_of_mine/inner.py": helper,
         "package_of_mine/mine.py": mine + functions,
     }

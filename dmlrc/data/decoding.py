@@ -63,7 +63,7 @@ class Form:
             raise UsageError(f"square is 'crop' or 'squash', not {self.square!r}")
         is_whole = isinstance(self.size, int | np.integer) and not isinstance(self.size, bool)
         if not (is_whole and 1 <= self.size <= LARGEST_SIZE):
-            raise UsageError(f"image size is a whole number of pixels, 1 to {LARGEST_SIZE}, not {self.size!r}")
+            raise UsageError(f"image size is a positive whole number of pixels up to {LARGEST_SIZE}, not {self.size!r}")
 
 
 def decode(file: Path, form: Form) -> np.ndarray:

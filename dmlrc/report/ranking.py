@@ -150,7 +150,7 @@ def _legend(first: pd.DataFrame, setting: str, is_ranked: bool, searched: bool, 
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
     once = ["Each method was searched once, and the noise between searches is not in the intervals."]
-    ranks = ", and ranks in brackets (all right in 95 % of studies, 90 % beside a far noisier one)," * is_ranked
+    ranks = ", and ranks in brackets (all right in 95 % of studies, 90 % beside a noisier one)," * is_ranked
     known = bool(first["ci95"].notna().any())
     return [
         f"Test classes, percent, {joined}: mean over the reruns{', 95 % interval' * known}.",
