@@ -157,10 +157,10 @@ def test_convolutions_of_cached_features_are_torchs_own():
 
 
 AT_A_CALL = {
-    "imported": "import helper_at_a_call_of_mine\n    return helper_at_a_call_of_mine.scaled(x)",
+    "imported": "import helper_called_of_mine\n    return helper_called_of_mine.scaled(x)",
     "relative": "from .inner import scaled\n    return scaled(x)",
-    "loaded": "import sys\n    return sys.modules['helper_at_a_call_of_mine'].scaled(x)",
-    "computed": "import importlib\n    return importlib.import_module('helper_at_a_call' + '_of_mine').scaled(x)",
+    "loaded": "import sys\n    return sys.modules['helper_called_of_mine'].scaled(x)",
+    "computed": "import importlib\n    return importlib.import_module('helper_called' + '_of_mine').scaled(x)",
     "by_word": "return globals()['SCALE'] * x",
     "locked": "return SCALE * x",
 }
@@ -174,10 +174,10 @@ def edited(tmp_path, monkeypatch):
     helper = "SCALE = {0}\ndef scaled(x):\n    return SCALE * x\n"
     functions = "".join(f"\ndef {name}(x):\n    {body}\n" for name, body in AT_A_CALL.items())
     mine = (
-        "import threading\nimport helper_at_a_call_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
+        "import threading\nimport helper_called_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
     )
     files = {
-        "helper_at_a_call_of_mine.py": helper,
+        "helper_called_of_mine.py": helper,
         "package_of_mine/inner.py": helper,
         "package_of_mine/mine.py": mine + functions,
     }
