@@ -173,9 +173,7 @@ def edited(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     helper = "SCALE = {0}\ndef scaled(x):\n    return SCALE * x\n"
     functions = "".join(f"\ndef {name}(x):\n    {body}\n" for name, body in AT_A_CALL.items())
-    mine = (
-        "import threading\nimport helper_called_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
-    )
+    mine = "import threading\nimport helper_called_of_mine\nfrom . import inner\nLOCK = threading.Lock()\nSCALE = {0}\n"
     files = {
         "helper_called_of_mine.py": helper,
         "package_of_mine/inner.py": helper,
