@@ -30,7 +30,11 @@ ALWAYS: dict[str, str] = {
     "six need no training": "as that",
     "Twelve agree, three of the *Reality Check*'s by one sentence": "as that",
     "two to three times the accuracy of the contrastive loss": "it is about numbers that papers print",
-    "claims begin in 2016, measured losses in 2006": "these are years of papers",
+    "They are judged on cars alone, by four losses with two reruns each": "made-up editions keep losses and reruns",
+    "all still improving at the last of 1,000 steps": "they keep the steps of runs",
+    "In 1,000 steps the whole of MobileNetV2 gains less MAP@R than half of it,** and its scores were still rising": (
+        "as that, and depths are made up alike"
+    ),
     "Of the claims we could read, 11 of 21 more than double": "it is about numbers that papers print",
     "Seven of 20 exceed the triplet loss's by half": "as that",
     "the old losses reach more than most papers print for them": "both are published numbers",
