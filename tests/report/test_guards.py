@@ -155,7 +155,6 @@ ALWAYS: dict[str, str] = {
         (
             "hardly more often than by chance",
             "with fifty images per class little is lost",
-            "Copies with the same label change nothing",
             "would be smaller than any drawn",
             "Each alone does limited harm",
             "that of a guess",
