@@ -117,8 +117,8 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     os.environ.update(_absolute())  # kernels work in the folder of the notebooks
-    if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # kernels are forked, and a fork of a process whose OpenMP had more threads waits for them for ever
+    os.environ["OMP_NUM_THREADS"] = "1"
     if yours:
         _execute_page(your_run(yours, workers), parameters, target, sys.stderr)
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own

@@ -1,6 +1,7 @@
 """From nothing to executed chapters, at the smallest budget, and what else makes a book."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -278,3 +279,11 @@ def test_one_page_of_no_chapters_says_what_to_do(home):
     (home / "notebooks").mkdir()
     with pytest.raises(DmlrcError, match="no chapter has been executed yet: `make book` first"):
         build.single_page()
+
+
+def test_kernels_have_one_thread_whatever_is_set(home, monkeypatch):
+    """They are forked, and OpenMP's other threads do not come along: it would wait for them for ever."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(build, "chapters", list)
+    build.execute({}, workers=1)
+    assert os.environ["OMP_NUM_THREADS"] == "1"
