@@ -189,8 +189,7 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
 
 @functools.cache
 def _reading() -> ContextVar[list[str] | None]:
-    """Make the variable whose list a thread's opened files are added to, by names. Python knows no end of hearing of
-    them."""
+    """Make the variable whose list a thread's opened files are added to; once, for an audit hook cannot be removed."""
     variable: ContextVar[list[str] | None] = ContextVar("reading", default=None)
 
     def note(event: str, arguments: tuple, writing: int = os.O_WRONLY) -> None:

@@ -46,8 +46,8 @@ def run(
     Stopped at any moment, the next call goes on where this one was. What killed its workers is tried again. Records of
     a method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of
     a loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
-    at once, each other methods of it, as the jobs of an array do. Methods that
-    need more data than there is are skipped with a message; the others run.
+    at once, each other methods of it, as the jobs of an array do. Methods that need more data than there is are skipped
+    with a message; the others run.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ from dmlrc.records import fingerprint
 warnings.filterwarnings("ignore", "A worker was restarted while some jobs were given", UserWarning)
 
 _SOME = 16  # workers that any machine may be asked for
-# two threads of one process and a busy neighbour slow each other badly
 _OF_A_FILE = ("__name__", "__package__", "__path__", "__file__")  # which imports in a function ask for
+# two threads of one process and a busy neighbour slow each other badly
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 

@@ -12,8 +12,10 @@ from dmlrc import paths
 from dmlrc.errors import DmlrcError
 from dmlrc.records.schema import MADE_AGAIN
 
-_ROOM = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room on the disk")
-_WAYS_OUT = _ROOM | dict.fromkeys((errno.EACCES, errno.EROFS, errno.EPERM), "make the folder writable")
+_WAYS_OUT = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room on the disk"),
+    **dict.fromkeys((errno.EACCES, errno.EROFS, errno.EPERM), "make the folder writable"),
+}
 
 
 def way_out_of(error: OSError) -> str:

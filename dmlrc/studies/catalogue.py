@@ -178,10 +178,8 @@ _ICONS = Study(
 """Many classes of few images, the shape of SOP: conv4 from scratch on 1,004 icons, searched three times.
 
 Runs are of 600 steps, not Omniglot's 2,000: 8 x 3 x 15 of four folds at 35 to 44 ms a step, which is what it takes
-on a busy core, are 9 to 11 hours. The rate is a guess until the grid is run.
+on a busy core, are 9 to 11 hours. The rate is a guess until the grid is run, and no chapter has the study yet.
 """
-ICONS = (_ICONS.name,)
-"""As `DEPTHS`, of many classes with few images: not run yet, and no chapter has it."""
 
 _ALL = (
     _methods_table("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, "1 minute, 2 cores"),
