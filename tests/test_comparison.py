@@ -419,7 +419,7 @@ def test_two_files_have_each_the_helper_that_lies_beside_it(tmp_path):
     given = []
     for scale, folder in enumerate(["one", "two", "one"]):
         (tmp_path / folder).mkdir(exist_ok=True)
-        text = f"SCALE = {scale}" + scale * "\n"  # of its own length, by which Python tells a stale .pyc within a second
+        text = f"SCALE = {scale}" + scale * "\n"  # of another length: the .pyc is told by its second
         (tmp_path / folder / "beside_both.py").write_text(text)
         (tmp_path / folder / "mine.py").write_text("import beside_both\ndef loss(e, l):\n    return beside_both.SCALE")
         given += comparison.read_methods(tmp_path / folder / "mine.py")
