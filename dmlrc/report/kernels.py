@@ -18,6 +18,7 @@ PRELOADED = [
     *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: imported after IPython, its tqdm warns
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
     *("dmlrc.report.significance.figures", "ipykernel.debugger"),
+    *("myst_nb.ext.glue", "yaml"),  # glue imports a second of parsers for JSON schemas
     "dmlrc.report.committed",
 ]
 """What the chapters import and read; a module that is not there does no harm."""
