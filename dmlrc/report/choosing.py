@@ -118,11 +118,9 @@ def _trials_paid(records: StudyRecords) -> pd.DataFrame:
 def trials_paid_cells(paid: pd.DataFrame) -> pd.DataFrame:
     """The means of `trials_paid` as cells, in percent: a row a number of hyperparameters, of each kind of study."""
     grouped = _by_number(paid)
-    counts = [count for count in TRIALS if count in paid]
-    heads = {count: labels.plural(count, "trial") for count in counts} | {"test": "between searches, test"}
-    cells = (100 * grouped[list(heads)]).map("{:.1f}".format).replace("nan", "–").rename(columns=heads)
-    cells.insert(0, "losses × data sets", grouped["losses"].astype(str))
-    return cells.rename_axis(["Searched", "hyperparameters"])
+    counts = {count: labels.plural(count, "trial") for count in TRIALS if count in paid}
+    shown = {"losses": "losses × data sets", **counts, "test": "between searches, test"}
+    return labels.cells(grouped, shown, ".1%", ["Searched", "hyperparameters"])
 
 
 def _by_number(paid: pd.DataFrame) -> pd.DataFrame:

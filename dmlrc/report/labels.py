@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -294,6 +294,38 @@ percent = partial(number, form=".2%")
 """A fraction and its interval in percent."""
 one_digit = partial(number, form=".1%")
 """A fraction in percent, as papers print R@1."""
+
+
+_WORDS = {"method": method_label, "study": titles.title, "paper": titles.paper, "hyperparameter": parameter}
+"""The columns whose texts are names of ours, and how these are printed."""
+
+
+def cells(frame: pd.DataFrame, shown: Mapping | None = None, form: str = ".2%", index: Sequence = ()) -> pd.DataFrame:
+    """Print columns under their headings, and the names of rows; methods and studies by their labels and titles.
+
+    shown: column -> its heading, or its heading and form; default all by their names. A tuple of columns is a number
+    and half of its interval, or a number and the two ends of it. form: of `number`, for real numbers, with a dash for
+    NaN; or a function of what stands in these columns. index: headings, or headings and forms, of the names of rows;
+    default the names of the index's levels.
+
+    >>> frame = pd.DataFrame({"a": [0.5, nan], "half": [0.1, nan]}, pd.Index(["margin", "x"], name="method"))
+    >>> cells(frame, {("a", "half"): "A", "a": ("as it is", str)}).reset_index().to_numpy().tolist()
+    [['Margin', '50.00 ± 10.00', '0.5'], ['x', '–', 'nan']]
+    """
+    levels, table, texts = frame.index.names, frame.reset_index(), {}
+    heads = dict(zip(levels, index or levels, strict=True)) | (shown or dict(zip(frame, frame, strict=True)))
+    for names, head in heads.items():
+        head, own = (head, form) if isinstance(head, str) else head
+        values = table[list(names) if isinstance(names, tuple) else [names]].itertuples(index=False, name=None)
+        texts[head] = [_cell(names, value, own) for value in values]
+    return pd.DataFrame(texts).set_index(list(texts)[: len(levels)])
+
+
+def _cell(names: str | tuple[str, ...], values: tuple, form: str | Callable[..., str]) -> str:
+    if not callable(form) and isinstance(values[0], float):
+        value, *interval = values
+        return number(value, *([nan] * (len(interval) > 1)), *interval, form=form) or "–"
+    return (form if callable(form) else _WORDS.get(names, str))(*values)
 
 
 def signed(value: float, digits: int = 1, unit: str = " %") -> str:

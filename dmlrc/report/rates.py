@@ -15,10 +15,24 @@ from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS, MOBILENETS
 
-PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
-"""The scores around a peak: heading -> column of `of_papers`."""
-
-
+PEAK_CELLS = {
+    "in_use": ("rate in use", labels.rate),
+    "best": ("best of the grid", lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
+    "one_lower": "one lower",
+    "at_best": "at the best",
+    "one_higher": "one higher",
+}
+"""`of_papers` as printed (`labels.cells`): MAP@R in percent."""
+EMBEDDER_CELLS = {
+    "rate": ("rate of the embedder", labels.rate),
+    "mean": "mean",
+    "range": "range",
+    ("rate", "of_trunk", "turned", "pairs"): (
+        "pairs that change places",
+        lambda rate, of_trunk, *turned: "–" if rate == of_trunk else "{} of {}".format(*turned),
+    ),
+}
+"""`of_embedders` as printed."""
 _RECORDED = ("test_metrics", "val_metrics", "train_metrics", "binary", "arrays", "per_class")
 _APART = {"name", "lr", "patience", "max_epochs", "iterations_per_epoch", *_RECORDED}
 """Settings in which a study may differ from its grid: the rate, when a run ends, and what is recorded of it."""
@@ -147,21 +161,10 @@ def of_embedders() -> pd.DataFrame:
 
 
 def of_embedders_cells(rates: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`of_embedders` as cells and marks: MAP@R in percent; in bold the best rate of each study."""
-    shared, best = rates["rate"] == rates["of_trunk"], rates.groupby("study")["mean"].transform("max")
-    turned = (rates["turned"].astype(str) + " of " + rates["pairs"].astype(str)).mask(shared, "–")
-    shown = {
-        "rate of the embedder": rates["rate"].map(labels.rate),
-        "mean": rates["mean"].map(labels.percent),
-        "range": rates["range"].map(labels.percent),
-        "pairs that change places": turned,
-    }
-    keys = [
-        rates["study"].map(titles.title).rename("Study"),
-        rates["of_trunk"].map(labels.rate).rename("rate of the trunk"),
-    ]
-    cells = pd.DataFrame(shown).set_index(keys)
-    return cells, _bold(cells, "mean", rates["mean"] == best)
+    """`of_embedders` as cells and marks; in bold the best rate of each study."""
+    heads = "Study", ("rate of the trunk", labels.rate)
+    cells = labels.cells(rates.set_index(["study", "of_trunk"]), EMBEDDER_CELLS, index=heads)
+    return cells, _bold(cells, "mean", rates["mean"] == rates.groupby("study")["mean"].transform("max"))
 
 
 def _bold(cells: pd.DataFrame, column: str, which: pd.Series) -> pd.DataFrame:
@@ -185,17 +188,9 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
 
 
 def peak_cells(peaks: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`of_papers` or `of_depths` as cells and marks: MAP@R in percent; bold: the rate is the best of its grid."""
-    names = peaks["study"].map(titles.title)
-    keys = {"Study": names}
-    if "paper" in peaks:
-        keys = {"Data set": names, "Experiments of": peaks["paper"].map(titles.paper)}
-    shown = {
-        "rate in use": peaks["in_use"].map(labels.rate),
-        "best of the grid": peaks["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
-        **{head: peaks[column].map(labels.percent).replace("", "–") for head, column in PEAK.items()},
-    }
-    cells = pd.DataFrame(keys | shown).set_index(list(keys))
+    """`of_papers` or `of_depths` as cells and marks; bold: the rate is the best of its grid."""
+    rows = {"study": "Data set", "paper": "Experiments of"} if "paper" in peaks else {"study": "Study"}
+    cells = labels.cells(peaks.set_index(list(rows)), PEAK_CELLS, index=list(rows.values()))
     return cells, _bold(cells, "rate in use", peaks["in_use"] == peaks["best"])
 
 

@@ -10,12 +10,20 @@ import pandas as pd
 
 from dmlrc import search
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, statistics, tables, titles
+from dmlrc.report import labels, statistics, tables
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.significance import measures as significance
 
 SCALES = {"cosface": "scale", "proxy_nca": "softmax_scale"}
 LINEAR, LOGARITHMIC = "linear", "logarithmic"
+SCALE_CELLS = {
+    ("difference", "low", "high"): ("gain", "+.2%"),
+    "test": "test",
+    "validation": "validation",
+    "luck": "SD between searches",
+    ("lowest", "highest"): ("scales that won", lambda *ends: " to ".join(map(labels.number, ends))),
+}
+"""`compare_scales` as printed (`labels.cells`): MAP@R in percent and points."""
 
 
 def compare_scales(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -58,21 +66,6 @@ def _validation(records: StudyRecords, method: str) -> dict[str, float]:
     scales = [trial["params"][SCALES[method]] for trial in best]
     value = float(np.mean([trial["value"] for trial in best]))
     return {"validation": value, "lowest": min(scales), "highest": max(scales)}
-
-
-def scale_cells(ways: pd.DataFrame) -> pd.DataFrame:
-    """`compare_scales` as cells, MAP@R in percent and points."""
-    scales = ways[["lowest", "highest"]].to_numpy()
-    gains = ways[["difference", "low", "high"]].to_numpy()
-    shown = {
-        "gain": [labels.percent(value, form="+.2%", low=low, high=high) or "–" for value, low, high in gains],
-        "test": ways["test"].map(labels.percent),
-        "validation": ways["validation"].map(labels.percent),
-        "SD between searches": ways["luck"].map(labels.percent),
-        "scales that won": [f"{labels.number(low)} to {labels.number(high)}" for low, high in scales],
-    }
-    keys = [ways["study"].map(titles.title), ways["method"].map(labels.method_label), ways["way"]]
-    return pd.DataFrame(shown).set_index(pd.MultiIndex.from_arrays(keys, names=["Study", "Loss", "Scale searched"]))
 
 
 def winning_places(study: StudyRecords) -> list[float]:

@@ -103,14 +103,10 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
 
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`lost` as cells, in points of MAP@R."""
-    several = table.index.get_level_values("at a time") > 1
-    lost = pd.Series([labels.number(row.lost, row.ci95, form="+.2%") for row in table.itertuples()], table.index)
-    cells = {
-        "below the best there is": table["short"].map(labels.percent),
-        "lost against one at a time": lost.where(several, "–"),
-    }
-    shares = table["lost_share"].map("{:+.2f}".format).where(several, "–")
-    return pd.DataFrame(cells | {"in spreads of the trials": shares})
+    shown = {"short": "below the best there is", ("lost", "ci95"): ("lost against one at a time", "+.2%")}
+    shown |= {"lost_share": ("in spreads of the trials", "+.2f")}
+    several = table.drop(index=1, level="at a time")  # one at a time is what is compared with
+    return labels.cells(table.assign(lost=several["lost"], lost_share=several["lost_share"]), shown)
 
 
 def planned_tables(studies: Iterable[Study]) -> pd.DataFrame:

@@ -55,7 +55,7 @@ def test_the_figure_has_a_line_a_number_of_hyperparameters_and_the_table_its_num
     assert drawn == {tuple(round(value, 6) for value in row) for row in counted}
     plt.close(figure)
     cells = choosing.trials_paid_cells(paid)
-    assert cells.loc[(choosing.AT_SHARED_RATE, 2)].tolist() == ["1", "52.5", "28.8", "5.0", "14.1"]
+    assert cells.loc[(choosing.AT_SHARED_RATE, "2")].tolist() == ["1", "52.5", "28.8", "5.0", "14.1"]
 
 
 def test_longer_searches_stand_apart_and_short_ones_are_left_out(monkeypatch):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from factories import searched_study
 
-from dmlrc.report import scales
+from dmlrc.report import labels, scales
 
 NAME, BESIDE = "grocery-frozen", "grocery-frozen/log-scales"
 METHODS = ("cosface", "proxy_nca")
@@ -38,7 +38,7 @@ def test_each_loss_has_both_ways_and_the_gain_of_the_logarithmic_one(found):
     assert found["luck"].tolist() == pytest.approx([0.01, 0.005] * 2)
     assert (linear["lowest"], linear["highest"]) == (5.0, 15.0)
     assert (logarithmic["lowest"], logarithmic["highest"]) == (0.5, 1.5)
-    cells = scales.scale_cells(found)
+    cells = labels.cells(found.set_index(["study", "method", "way"]), scales.SCALE_CELLS)
     assert cells.loc[("Grocery Store", "CosFace", "linear")].drop("validation").tolist() == [
         "–",
         "30.00",

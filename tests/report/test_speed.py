@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from drawings import drawn
 
-from dmlrc.report import prose
+from dmlrc.report import labels, prose
 from dmlrc.report.speed import figures, page
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def made(tmp_path, monkeypatch):
 
 
 def test_cells_are_the_medians_and_their_ratio():
-    cells = page.peer_cells(page.peers())
+    cells = labels.cells(page.peers().set_index("what"), page.PEER_CELLS, ",.2f")
     assert cells.loc["a loss"].tolist() == ["library", "1.00", "4.00", "4.00"]
     assert list(cells.index) == ["a loss", "a step", "a metric"]
 

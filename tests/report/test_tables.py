@@ -672,9 +672,10 @@ def test_cells_of_the_smaller_tables():
     assert ("Triplet", "margin") in cells.index
     gains = tables.claimed_improvement(published.claims(), "triplet")
     assert years.claimed_cells(gains, "triplet")["gain"].str.endswith("%").all()
-    printed = years.baseline_cells(years.baselines())
+    printed = labels.cells(years.baselines(), years.BASELINE_CELLS, ".1%")
     assert printed.loc[("triplet", "CUB200")].tolist() == ["35.9", "55.9", "56.0", "64.4"]
-    assert ("CUB200", "26.4") in years.recycled_cells(tables.recycled(published.claims(), "contrastive")).index
+    repeats = tables.recycled(published.claims(), "contrastive").set_index(["dataset", "r1"])
+    assert ("CUB200", "26.4") in labels.cells(repeats, form=".1%").index
     flat = Estimate.around(0.01, 0.02, 5)
     assert years.slope_cells({"x": flat}).loc["x"].tolist() == ["+1.00", "± 2.00", "5"]
 

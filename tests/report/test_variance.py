@@ -18,7 +18,7 @@ from scipy import stats
 from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
-from dmlrc.report import statistics
+from dmlrc.report import labels, statistics
 from dmlrc.report.results_table import GAP, LIFT
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.variance import figures, levers, measures, page, searches
@@ -288,7 +288,7 @@ class TestSearches:
         [lost] = searches.stuck([records]).itertuples()
         assert (lost.study, lost.method, lost.repetition) == ("cub200-2010-frozen", "margin", 1)
         assert lost.short == pytest.approx(searches.FAR + 0.001)
-        assert page.stuck_cells(searches.stuck([records]))["search"].tolist() == ["2"]
+        assert labels.cells(searches.stuck([records]).set_index("study"), page.STUCK_CELLS)["search"].tolist() == ["2"]
 
     def test_luck_by_the_number_of_hyperparameters_is_that_of_plain_loops(self, monkeypatch):
         monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
@@ -387,7 +387,7 @@ def parts():
 
 
 def test_cells_and_figures():
-    cells = page.part_cells(parts())
+    cells = labels.cells(page.part_numbers(parts()), page.PART_CELLS, ".1%")
     assert cells.loc["loss", "together"] == "–"
     assert cells.loc["class split", "relative to one another"] == "one method only"
     assert cells.loc["training recipe", "interval"] == "2.9 to 3.1"

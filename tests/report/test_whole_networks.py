@@ -8,7 +8,7 @@ from factories import searched_study
 from test_hypotheses import METHODS, flat
 
 from dmlrc import studies
-from dmlrc.report import statistics, titles
+from dmlrc.report import labels, statistics, titles
 from dmlrc.report.hypotheses import measures, page, whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, KEPT, LAST_BLOCK, NOT_KEPT, NOT_TESTED, OPEN
 from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, StudyPair
@@ -189,8 +189,10 @@ class TestRanges:
         assert set(cells["verdict"]) == {f"{found.verdict}, which hangs on Margin"}
         assert set(cells["kind"]) == {"exploratory"}
         assert whole.network_beside_cells([found])["value"].to_list() == ["1 of 8"]
-        assert whole.omission_cells([found]).loc[("Cars crops", "Margin"), "verdict"] == KEPT
-        assert len(whole.omissions([found])) == 8
+        without = whole.omissions([found])
+        cells = labels.cells(without.set_index(["study", "without"]), whole.OMISSION_CELLS)
+        assert cells.loc[("Cars crops", "Margin"), "verdict"] == KEPT
+        assert len(without) == 8
 
     def test_ranges_of_equal_methods_are_above_luck_in_one_of_twenty_studies(self, networks):
         put(networks, flat(0.0, EIGHT))

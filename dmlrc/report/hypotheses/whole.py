@@ -40,6 +40,8 @@ SENTENCES = {
 }
 KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
 """What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
+OMISSION_CELLS = {("value", "low", "high"): ("ratio", ".2f"), "verdict": "verdict"}
+"""`omissions` as printed (`labels.cells`): a row a data set and method."""
 
 
 @dataclass(frozen=True)
@@ -320,13 +322,3 @@ def omissions(cases: Sequence[Whole]) -> pd.DataFrame:
             rows.append((case.hypothesis, case.study, labels.method_label(name), *numbers))
     columns = ["hypothesis", "study", "without", "value", "low", "high", "verdict"]
     return pd.DataFrame(rows, columns=columns).set_index("hypothesis") if rows else pd.DataFrame()
-
-
-def omission_cells(cases: Sequence[Whole]) -> pd.DataFrame:
-    """The same as printed: a row a data set and method."""
-    rows = {}
-    for case in cases:
-        for name, one in case.without.items():
-            ratio = page.value(case.hypothesis, one.estimate)
-            rows[titles.title(case.study), labels.method_label(name)] = {"ratio": ratio, "verdict": one.verdict}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

@@ -223,14 +223,12 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 def claimed_scores(method: Method) -> pd.DataFrame:
     """R@1 that papers claim for the method as theirs, as cells: a row per paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims_with_trunks()
-    own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
+    own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)].set_index("paper")
     fair = tables.by_method(published.musgrave_results(), "precision_at_1")
     measured = fair[fair.index == method.name].set_index("dataset")["mean"]
-    cells = {"data set": own["dataset"], "claimed R@1": own["r1"].map(labels.one_digit), "trunk": own["backbone"]}
-    cells["dimensions"] = own["dim"].map("{:.0f}".format)
-    cells[MEASURED] = own["dataset"].map(measured).map(labels.one_digit).replace("", "–")
-    cells = pd.DataFrame(cells).set_index(own["paper"].rename("Paper"))
-    return cells if len(measured) else cells.drop(columns=MEASURED)
+    shown = {"dataset": "data set", "r1": "claimed R@1", "backbone": "trunk", "dim": ("dimensions", ".0f")}
+    shown |= {"measured": MEASURED} if len(measured) else {}
+    return labels.cells(own.assign(measured=own["dataset"].map(measured)), shown, ".1%", ["Paper"])
 
 
 def claim_verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:

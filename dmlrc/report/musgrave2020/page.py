@@ -226,7 +226,5 @@ def sensitivity_cells(records: StudyRecords, methods: Methods = METHODS) -> pd.D
 
 def best_hyperparameters_cells(records: StudyRecords) -> pd.DataFrame:
     """`tables.best_hyperparameters` as cells."""
-    table = tables.best_hyperparameters(records)
-    names = {"method": labels.method_label, "hyperparameter": labels.parameter}
-    printed = names | dict.fromkeys(("value", "low", "high"), labels.number)
-    return pd.DataFrame({name: table[name].map(text) for name, text in printed.items()}).set_index(list(names))
+    best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])
+    return labels.cells(best[["value", "low", "high"]], form="")

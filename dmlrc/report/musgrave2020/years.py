@@ -16,6 +16,13 @@ from dmlrc.report.statistics import Estimate
 CONTRASTIVE, TRIPLET = tables.CLASSICS
 LIMITS = {CONTRASTIVE: 1.0, TRIPLET: 0.5}
 """By how much many claims exceed the losses of 2006, as the Reality Check says."""
+BASELINE_CELLS = {
+    "low": "printed, lowest",
+    "high": "printed, highest",
+    "separated": "tuned alike, one model",
+    "concatenated": "tuned alike, four joined",
+}
+"""`baselines` as printed (`labels.cells`)."""
 
 
 def results_by_table(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
@@ -94,23 +101,6 @@ def baselines() -> pd.DataFrame:
             ends = {"low": printed.min()[name], "high": printed.max()[name]}
             rows[baseline, name] = ends | {s: measured[baseline, name, "precision_at_1", s] for s in tables.SETTINGS}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["loss", "data set"])
-
-
-def baseline_cells(scores: pd.DataFrame) -> pd.DataFrame:
-    """`baselines` as cells, in percent."""
-    heads = {
-        "low": "printed, lowest",
-        "high": "printed, highest",
-        "separated": "tuned alike, one model",
-        "concatenated": "tuned alike, four joined",
-    }
-    return scores[list(heads)].map(labels.one_digit).rename(columns=heads)
-
-
-def recycled_cells(scores: pd.DataFrame) -> pd.DataFrame:
-    """`tables.recycled` as cells."""
-    cells = scores.assign(r1=scores["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
-    return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:

@@ -19,6 +19,8 @@ FITTED = {
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
 LIBRARY = "pytorch-metric-learning"
 """In the names of the peers that are its."""
+PEER_CELLS = {"peer": "peer", "ours_ms": "ours, ms", "peer_ms": "peer, ms", "ratio": "times as fast"}
+"""`peers` as printed (`labels.cells`)."""
 _LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
@@ -49,13 +51,6 @@ def _part_label(what: str) -> str:
 def growth() -> pd.DataFrame:
     """Seconds and megabytes by size: task, unit, size, seconds, megabytes, load, cores, machine, date, commit."""
     return pd.read_csv(MEASUREMENTS / "growth.csv", dtype={"commit": str})
-
-
-def peer_cells(times: pd.DataFrame) -> pd.DataFrame:
-    """`peers` as cells: a row a part."""
-    cells = {"Part": times["what"], "peer": times["peer"], "ours, ms": times["ours_ms"].map("{:,.2f}".format)}
-    cells["peer, ms"] = times["peer_ms"].map("{:,.2f}".format)
-    return pd.DataFrame(cells | {"times as fast": times["ratio"].map("{:.2f}".format)}).set_index("Part")
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:

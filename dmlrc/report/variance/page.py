@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, prose, statistics, tables, titles
+from dmlrc.report import labels, prose, statistics, tables
 from dmlrc.report import rates as rate_grids
 from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance.measures import SEEDS, visible
@@ -22,6 +22,21 @@ RULES: Mapping[str, Mapping[str | int, str]] = {
     "without": {"none": "all papers"},
 }
 """The rules of `measures.recipe_rules`, as printed."""
+PART_CELLS = {
+    "against": ("relative to one another", lambda against: labels.one_digit(against) or "one method only"),
+    ("low", "high"): ("interval", lambda *ends: " to ".join(filter(None, map(labels.one_digit, ends))) or "–"),
+    "own": "its losses lie apart",
+    "together": "together",
+    "levels": ("levels", "{:,}".format),
+    "methods": "methods",
+    "classes": "classes",
+    "mean": ("mean MAP@R", ".2%"),
+}
+"""`part_numbers` as printed (`labels.cells`); percent of the mean MAP@R, which is itself a column."""
+LUCK_CELLS = {"hyperparameters": ("hyperparameters", ".0f"), "luck": "SD of a search, %", "late": "trials 26 to 50 add"}
+"""`searches.search_luck` as printed: luck in percent of its mean, what late trials add in points."""
+STUCK_CELLS = {"repetition": ("search", lambda number: str(number + 1)), "value": "it reached", "best": "another one"}
+"""`searches.stuck` as printed."""
 
 
 def drawable(parts: Sequence[Part]) -> list[Part]:
@@ -35,24 +50,6 @@ def part_numbers(parts: Sequence[Part]) -> pd.DataFrame:
     heads = {"value": "against", "low": "low", "high": "high", "how": "interval", "own": "own", "together": "together"}
     heads |= {"levels": "levels", "methods": "methods", "on": "classes", "mean": "mean"}
     return pd.DataFrame(rows).set_index("name")[list(heads)].rename(columns=heads).rename_axis("part")
-
-
-def part_cells(parts: Sequence[Part]) -> pd.DataFrame:
-    """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
-    table = part_numbers(parts)
-    shares = table[["against", "low", "high", "own", "together"]].map(labels.one_digit)
-    against, low, high, own, together = (shares[name] for name in shares)
-    cells = {
-        "relative to one another": against.replace("", "one method only"),
-        "interval": (low + " to " + high).where(against != "", "–"),
-        "its losses lie apart": own.replace("", "–"),
-        "together": together.replace("", "–"),
-        "levels": table["levels"].map("{:,}".format),
-        "methods": table["methods"].map(str),
-        "classes": table["classes"],
-        "mean MAP@R": table["mean"].map(labels.percent),
-    }
-    return pd.DataFrame(cells).rename_axis("Part")
 
 
 def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -123,28 +120,6 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     table = pd.DataFrame.from_dict({records.name: searches.levelled(records) for records in edition}, orient="index")
     heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
     return table.map(labels.percent).replace("", "–").rename(columns=heads).rename_axis("Study")
-
-
-def luck_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """`searches.search_luck` as cells, a row a loss: luck in percent of its mean, what late trials add in points."""
-    cells = {
-        "hyperparameters": table["hyperparameters"].map("{:.0f}".format),
-        "SD of a search, %": table["luck"].map(labels.percent),
-        "trials 26 to 50 add": table["late"].map(labels.percent),
-    }
-    return pd.DataFrame(cells).rename(index=labels.method_label).rename_axis("Method")
-
-
-def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """`searches.stuck` as cells, a row a search."""
-    cells = {
-        "Study": table["study"].map(titles.title),
-        "method": table["method"].map(labels.method_label),
-        "search": (table["repetition"] + 1).map("{:.0f}".format),
-        "it reached": table["value"].map(labels.percent),
-        "another one": table["best"].map(labels.percent),
-    }
-    return pd.DataFrame(cells).set_index(["Study", "method"])
 
 
 # The numbers of the text
