@@ -151,12 +151,12 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     _foot(chapter, html, f"# existing records are kept\n{runs}", given, parameters.values())
 
 
-def remade(chapter: str, made: Mapping[str, Mapping[str, str]], commands: str) -> None:
+def remade(chapter: str, sources: Mapping[str, Mapping[str, str]], commands: str) -> None:
     """Show the foot of a page, as `how_to_rerun` does, where its numbers come from no study's records.
 
-    made: what was made -> facts about how and where. commands: what makes them again, shell.
+    sources: what was made -> facts about how and where. commands: what makes them again, shell.
     """
-    cells = pd.DataFrame.from_dict(made, orient="index").fillna("–")
+    cells = pd.DataFrame.from_dict(sources, orient="index").fillna("–")
     html = _scrolling(cells, f"about-{chapter}", wrap=True, marks=None, links=None)
     _foot(chapter, html, f"# this overwrites the measurements\n{commands}")
 

@@ -1,4 +1,4 @@
-"""What is said of a reader's own run, on its page."""
+"""Answers on a reader's own run, for its page."""
 
 import pandas as pd
 

@@ -102,7 +102,7 @@ def test_rows_that_concern_one_data_set_stand_with_it_alone():
 def test_batches_in_which_a_rate_was_chosen_are_told_where_they_are_others_than_the_tables():
     row = "batches in which the rate was chosen"
     told = ledger("roth2020", *around("roth2020", "cub200-2010-frozen", "grocery-frozen")).loc[row, "ours"]
-    assert told == "Grocery Store: 16 x 4 images (table: 32 x 2)"
+    assert told == "Grocery Store: 16 classes x 4 images (table: 32 x 2)"
     assert row not in ledger("roth2020", "cub200-2010-frozen/roth2020", "cub200-roth2020").index
 
 

@@ -150,8 +150,8 @@ class TestNewerLosses:
         assert low + high == pytest.approx(0.1)
         cells = whole.network_cells([whole.newer_gain_little_in_networks(CARS)])
         assert cells.index[0][0].startswith("H10. With everything trained")
-        assert set(cells["kept, found with a power of 80 %"]) == {f"at most {100 * low:.1f} %"}
-        assert set(cells["not kept, found so"]) == {f"at least {100 * high:.1f} %"}
+        limits = cells["kept, and not kept, found with a power of 80 %"]
+        assert set(limits) == {f"at most {100 * low:.1f} %; at least {100 * high:.1f} %"}
 
 
 class TestRanges:

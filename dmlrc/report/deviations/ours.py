@@ -106,7 +106,7 @@ def batches_of_the_grid(records: StudyRecords) -> str:
     in_fold = classes - classes // grid.protocol.folds
     layouts = {batch_layout(method, classes): batch_layout(method, in_fold) for method in grid.methods}
     changed = [(*there, *here) for here, there in layouts.items() if here != there]
-    return ", ".join("{} x {} images (table: {} x {})".format(*sizes) for sizes in changed)
+    return ", ".join("{} classes x {} images (table: {} x {})".format(*sizes) for sizes in changed)
 
 
 def boundaries(records: StudyRecords) -> str:

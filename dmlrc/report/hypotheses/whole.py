@@ -262,8 +262,7 @@ def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
         "hangs on": [_hangs_on(case) for case in whole],
         "noise alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
         "methods, reruns": [f"{case.methods}, {case.reruns}" for case in whole],
-        "kept, found with a power of 80 %": [f"at most {_limit(case, 0)}" for case in whole],
-        "not kept, found so": [f"at least {_limit(case, 1)}" for case in whole],
+        "kept, and not kept, found with a power of 80 %": list(map(_limits, whole)),
         "kind": [KINDS[case.study == CUB] for case in whole],
     }
     table = page.hypothesis_cells(cases).drop(columns="repetitions missing").assign(**beside)
@@ -276,10 +275,11 @@ def _hangs_on(case: Whole) -> str:
     return labels.listed(map(labels.method_label, turning)) or "–"
 
 
-def _limit(case: Whole, end: int) -> str:
-    """The true value up to which a verdict is found in four of five studies, or (1) from which the other one is."""
-    value = case.limits[end]
-    return "–" if np.isnan(value) else f"{100 * value:.1f} %" if case.hypothesis in page.POINTS else f"{value:.2f}"
+def _limits(case: Whole) -> str:
+    """The true value up to which one verdict is found in four of five studies, and that from which the other one is."""
+    percent = case.hypothesis in page.POINTS
+    ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in case.limits]
+    return f"at most {ends[0]}; at least {ends[1]}"
 
 
 def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> pd.DataFrame:

@@ -45,8 +45,8 @@ def sentences(records: StudyRecords) -> list[str]:
     trained = map_at_r.drop(PRETRAINED, errors="ignore")
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
     chosen = say("chosen", loss=labels.method_label(first), count=len(trained) + len(fallen))
-    found = say("found", folds=records.meta["protocol"]["folds"], precision=scores[0], score=scores[1])
-    texts = [f"{chosen} {found}", _how_sure(records, trained, first)]
+    nearest = say("found", folds=records.meta["protocol"]["folds"], precision=scores[0], score=scores[1])
+    texts = [f"{chosen} {nearest}", _how_sure(records, trained, first)]
     if fallen:
         texts.append(f"Without a result: {labels.listed([f'{name} ({state})' for name, state in fallen.items()])}.")
     if PRETRAINED in map_at_r.index:
@@ -69,7 +69,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
 
 
 def _over_the_trunk(records: StudyRecords, first: str) -> str:
-    """What is gained by training: one model against one trunk, its features reduced to as many numbers."""
+    """The gain from training: one model against one trunk, its features reduced to as many numbers."""
     map_at_r, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
     before, after = map_at_r["mean"][PRETRAINED], map_at_r["mean"][first]
     untrained, trained = precision["mean"][PRETRAINED], precision["mean"][first]

@@ -123,5 +123,5 @@ def made_on(times: pd.DataFrame) -> dict[str, str]:
 
     times: `peers` or `growth`.
     """
-    facts = {name: ", ".join(times[name].unique()) for name in FACTS if name in times}
+    facts = {name.replace("_", "-"): ", ".join(times[name].unique()) for name in FACTS if name in times}
     return facts | {"other processes": f"at most {times['load'].max():.1f}"}
