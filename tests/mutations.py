@@ -617,8 +617,8 @@ MUTATIONS = (
     Mutation(
         "best-of-the-survivors",
         "dmlrc/report/photos/answer.py",
-        "does best of {len(trained) + len(fallen)} losses",
-        "does best of {len(trained)} losses",
+        "count=len(trained) + len(fallen)",
+        "count=len(trained)",
         "best of 13 losses is said where 14 ran",
         ROWS,
     ),

@@ -73,7 +73,7 @@ def row(records: StudyRecords) -> dict[str, str]:
     return {
         "shown as": shown,
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
-        + (", in random order" if meta["class_order"] == "random" else ""),
+        + ("; random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
         "budget": _budget(records),
         "seed": str(meta["seed"]),
@@ -146,7 +146,7 @@ def _budget(records: StudyRecords) -> str:
     if budget["trials"]:
         search = f"{searches} search{'es' * (searches > 1)} of {labels.plural(budget['trials'], 'trial')}"
         most = records.trials["proposals"].max() if len(records.trials) else 1
-        search += f" (up to {most:.0f} at a time)" if most > 1 else ""
+        search += f" (at a time: up to {most:.0f})" if most > 1 else ""
         runs = f"{labels.plural(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.plural(folds, 'fold') if folds else 'no folds'}"
 

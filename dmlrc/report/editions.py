@@ -128,9 +128,9 @@ def require_table(name: str, kind: str, parent: str | None, trials: int) -> None
         return
     what = {"rates": "tried learning rates of", "experiment": "is an experiment around"}.get(kind)
     problem = f"{what} {parent!r}" if what else "has no searches"
-    instead = f"give {parent!r}, and it comes along" if what else "give one of `dmlrc study list`"
     raise UsageError(
-        f"study {name!r} {problem}, but chapters are made of methods tables: {instead}; `dmlrc study show {name}` "
+        f"study {name!r} {problem}, but chapters are made of methods tables: give "
+        f"{f'{parent!r}, and it comes along' if what else 'one of `dmlrc study list`'}; `dmlrc study show {name}` "
         "shows it alone"
     )
 

@@ -237,8 +237,8 @@ def marks_legend(frame: pd.DataFrame) -> str:
             "with the best, with which alone it is compared, counting the noise of search and seed. A "
             "method's variance is its own, moved towards the mean of all."
         )
-    ranks = "In brackets: the ranks that a method may have. " if "rank_low" in frame else ""
-    return f"{ranks}Bold: the highest mean. Italic: tied with the best, counting the noise of seeds alone."
+    marks = "Bold: the highest mean. Italic: tied with the best, counting the noise of seeds alone."
+    return f"In brackets: the ranks that a method may have. {marks}" if "rank_low" in frame else marks
 
 
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
@@ -387,11 +387,9 @@ def _cut(records: StudyRecords) -> str:
     first_of, budget = records.meta.get("first_of"), records.meta["budget"]
     if not first_of:
         return ""
-    forms = {"trials": "the first {} of {} trials of each search"}
-    forms["reruns"] = "at most {} of {} reruns of the best of them"
-    pairs = {what: (budget[what], first_of["budget"][what]) for what in forms}
-    parts = [forms[what].format(*pair) for what, pair in pairs.items() if pair[0] < pair[1]]
-    return f" `{first_of['study']}` is cut to {listed(parts)}."
+    pairs = {what: (budget[what], first_of["budget"][what]) for what in ("trials", "reruns")}
+    parts = [f"{what} {kept} of {all_}" for what, (kept, all_) in pairs.items() if kept < all_]
+    return f" From `{first_of['study']}`: {', '.join(parts)}."
 
 
 def count_of_runs(records: StudyRecords) -> str:
@@ -402,42 +400,26 @@ def count_of_runs(records: StudyRecords) -> str:
     return f"n = {plural(reruns, 'rerun') if reruns else plural(trials, 'trial')}"
 
 
+CAVEATS: Mapping[str, Callable[[StudyRecords], bool]] = {
+    "Short searches and runs, which rank the methods for this budget alone and settle no claim": lambda records: (
+        records.meta["budget"]["name"] != "full" and records.meta["budget"]["trials"] >= 10
+    ),
+    "A small budget, which shows that the whole chain works and is too small to rank the methods": lambda records: (
+        records.meta["budget"]["name"] != "full" and records.meta["budget"]["trials"] < 10
+    ),
+    "{term}`Frozen trunk`, on whose fixed ImageNet features a linear embedder alone is trained, where the papers "
+    "fine-tuned the whole network": lambda records: records.meta["protocol"]["frozen_trunk"],
+    "Random weights of the untrained trunk": lambda records: records.meta["protocol"]["weights"] is None,
+}
+"""The limits of what numbers show -> of which studies' numbers."""
+
+
 def caveats(edition: Sequence[StudyRecords]) -> str:
     """The limits of what these studies' numbers show, each stated once, with the studies to which it applies."""
-
-    def named(those: Iterable[StudyRecords]) -> str:
-        return listed(f"`{records.name}`" for records in those)
-
-    sentences = [*filter(None, [first_runs(edition)])]
-    short = [records for records in edition if records.meta["budget"]["name"] != "full"]
-    if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
-        who = named(searched)
-        if all(editions.is_yours(records.name) for records in searched):
-            who = f"{{term}}`Your run`, {who},"
-        have, ranks, settles = ("has", "it ranks", "settles") if len(searched) == 1 else ("have", "they rank", "settle")
-        sentences.append(
-            f"{who} {have} short searches and runs: {ranks} the methods only for a budget this small, and {settles} no "
-            "claim."
-        )
-    if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
-        budgets = dict.fromkeys(
-            f"{study.meta['budget']['name']}: {plural(study.meta['budget']['trials'], 'trial')}, "
-            f"{plural(study.meta['budget']['reruns'], 'rerun')}"
-            for study in small
-        )
-        sentences.append(
-            f"The small budget of {named(small)} ({'; '.join(budgets)}) shows that the whole chain works. It is too "
-            "small to rank the methods."
-        )
-    if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
-        where = f" ({named(frozen)})" if len(frozen) < len(edition) else ""
-        sentences.append(
-            f"{{term}}`Frozen trunk`{where}: only a linear embedder on fixed ImageNet features is trained, where the "
-            "papers fine-tuned the whole network."
-        )
-    if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
-        sentences.append(f"In {named(random)} the untrained trunk has random weights.")
-    return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
+    of = {limit: [f"`{records.name}`" for records in edition if holds(records)] for limit, holds in CAVEATS.items()}
+    stated = [f"{limit}: {listed(names)}." for limit, names in of.items() if names]
+    texts = filter(None, [first_runs(edition), *stated])
+    return " ".join(texts) or "A ranking on one data set and one trunk is no ranking on another."
 
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:

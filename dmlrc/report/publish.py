@@ -113,7 +113,7 @@ def _archived(name: str) -> str:
 
 
 def text(markdown: str, folded: str = "") -> None:
-    """Show Markdown; for sentences whose numbers are computed. Nothing is shown of "", where nothing was run.
+    """Show Markdown. Nothing is shown of "", where nothing was run.
 
     folded: what the line says behind which it is folded; for what only a checker reads.
     """
@@ -147,21 +147,21 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
     html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True, marks=None, links=None)
     if chapter in about.EVERYTHING:
-        runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
-    _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
+        runs += f"\n# the experiments around them, on which the page rests too:\nmake book STUDY={studies}"
+    _foot(chapter, html, f"# existing records are kept\n{runs}", given, parameters.values())
 
 
-def remade(chapter: str, what: str, commands: str) -> None:
+def remade(chapter: str, sources: Mapping[str, Mapping[str, str]], commands: str) -> None:
     """Show the foot of a page, as `how_to_rerun` does, where its numbers come from no study's records.
 
-    what: what they were made of and where, Markdown. commands: what makes them again, shell.
+    sources: what was made -> facts about how and where. commands: what makes them again, shell.
     """
-    _foot(chapter, _html(_printed(what)), "(this overwrites the measurements)", commands)
+    cells = pd.DataFrame.from_dict(sources, orient="index").fillna("–")
+    html = _scrolling(cells, f"about-{chapter}", wrap=True, marks=None, links=None)
+    _foot(chapter, html, f"# this overwrites the measurements\n{commands}")
 
 
-def _foot(
-    chapter: str, html: str, what_happens: str, commands: str, parameters: str = "", of: Iterable[str] = ()
-) -> None:
+def _foot(chapter: str, html: str, commands: str, parameters: str = "", of: Iterable[str] = ()) -> None:
     """Show the foot of a page.
 
     html: what its numbers were made of. parameters: of the notebook, as papermill's. of: what tells this page from
@@ -169,7 +169,7 @@ def _foot(
     """
     page = "_".join([chapter, *of])
     commands = (
-        f"To rerun this page, from the root of the project {what_happens}:\n\n```shell\n{commands}\n"
+        f"To rerun this page, from the root of the project:\n\n```shell\n{commands}\n"
         f"papermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks{parameters}\n```"
     )
     cite = f"To cite it:\n\n```bibtex\n{about.bibtex(page)}\n```"

@@ -568,7 +568,7 @@ def test_rows_below_their_start_decide_nothing(base, monkeypatch):
         scores = pd.concat([found["roth2020"].scores, pd.DataFrame([trunk | {"value": height}])], ignore_index=True)
         judged = rule.judge_claim(BY_ID[name], found | {"roth2020": replace(found["roth2020"], scores=scores)})
         assert judged.verdict == verdict
-    assert judged.why == f"12 of 14 rows lie {rule.BELOW}"  # of the trunk, since no narrower start was measured
+    assert judged.why == f"{rule.BELOW} (12 of 14)"  # of the trunk, since no narrower start was measured
     records = replace(found["roth2020"], scores=scores)
     two = rule.lower_than_untrained(records).query("row in ['margin_12', 'angular']")
     assert rule._counted(two) == (1, 1, 2)
@@ -590,7 +590,7 @@ def test_a_row_below_its_start_that_makes_a_range_decides_nothing(base, monkeypa
     monkeypatch.setattr(starts, "of_rows", lambda _: begun.combine_first(others.rename_axis(["method", "setting"])))
     judged = rule.judge_claim(BY_ID["roth-saturation"], found)
     assert judged.verdict == verdict
-    assert (judged.why == f"a row that makes the range lies {rule.BELOW}") == (verdict == INCONCLUSIVE)
+    assert (judged.why == rule.END_BELOW) == (verdict == INCONCLUSIVE)
 
 
 def test_a_trend_that_no_score_could_break_decides_nothing():
@@ -662,7 +662,7 @@ def test_one_search_each_says_nothing_of_two_that_share_none(base):
     once = lift("main", "normalized_softmax", "map_at_r")(base, true)
     assert rule.judge_claim(claim, lever(base, true)).verdict == REPRODUCED
     judged = rule.judge_claim(claim, once)
-    assert (judged.verdict, judged.why) == (INCONCLUSIVE, "too few searches (1, and 3 are needed)")
+    assert (judged.verdict, judged.why) == (INCONCLUSIVE, "too few searches (1 of 3)")
 
 
 def test_pairs_of_reruns_are_no_pairs():

@@ -56,15 +56,15 @@ def verdict(recorded):
 def test_the_verdict_names_the_loss_its_place_and_what_the_tests_count():
     said = verdict(with_mine(0.9))
     assert said.startswith("**My loss** is number 1 of 15 methods by concatenated MAP@R")
-    assert "its rank may be from 1 to 1" in said
+    assert "Its rank may be from 1 to 1" in said
     assert "the noise of seeds alone it is better than 14, worse than 0 and tied with 0" in said
     assert "the noise of search and seed" in verdict(with_mine(0.9, searches=2))
     said = verdict(with_mine(0.1))
     assert "is number 15 of 15" in said
-    assert "points below the best" in said
+    assert " % (best: " in said
     assert "worse than 14" in said
     assert "ranks nothing" not in said
-    assert verdict(with_mine(0.9, trials=3)).endswith("; a search of 3 trials, fewer than 10, ranks nothing.")
+    assert verdict(with_mine(0.9, trials=3)).endswith(" A search of fewer than ten trials ranks nothing.")
 
 
 def test_the_verdict_counts_and_names_the_fallen_and_what_is_not_as_the_protocol():
@@ -73,12 +73,14 @@ def test_the_verdict_counts_and_names_the_fallen_and_what_is_not_as_the_protocol
     said = verdict(recorded)
     assert said.startswith("**My loss** is number 1 of 15 methods by concatenated MAP@R")
     assert "better than 12, worse than 0 and tied with 0" in said
-    assert "; without a result: ArcFace (diverged) and SNR (diverged); not as the protocol: embedding size 512." in said
+    assert said.endswith(
+        " Without a result: ArcFace (diverged) and SNR (diverged). Not as the protocol: embedding size 512."
+    )
     every = [method.name for method in tables.METHODS.values()]
     said = verdict(with_mine(0.9, diverged=every))
-    assert "no other method has a result; without a result: Contrastive (diverged), Triplet (diverged), " in said
-    assert "without a result" not in verdict(with_mine(0.9))
-    assert "not as the protocol" not in verdict(with_mine(0.9))
+    assert "no other method has a result. Without a result: Contrastive (diverged), Triplet (diverged), " in said
+    assert "Without a result" not in verdict(with_mine(0.9))
+    assert "Not as the protocol" not in verdict(with_mine(0.9))
 
 
 @pytest.mark.parametrize(("trials", "lends"), [(9, False), (10, True)])
@@ -132,11 +134,9 @@ def test_a_loss_without_a_result_says_why():
         scores=recorded.scores[recorded.scores["method"] != "mine"],
         reruns=recorded.reruns[recorded.reruns["method"] != "mine"],
     )
-    assert verdict(without) == (
-        "**My loss** has no result: all of its 12 trials diverged, since the loss became NaN or infinite."
-    )
+    assert verdict(without) == "**My loss**: no result; 12 of 12 trials diverged: the loss became NaN or infinite."
     assert page.verdict_lines(without, [MINE])[1] == ["mine"]
-    assert verdict(fake_records()) == "**My loss** has no result: it has not finished."
+    assert verdict(fake_records()) == "**My loss**: no result; not finished."
 
 
 @pytest.mark.parametrize(("searches", "lent"), [(1, False), (1, True), (2, False)])
@@ -147,7 +147,7 @@ def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, monkeypatch, w
     file = page.write_comparison(with_mine(0.5, searches), [MINE], tmp_path / "compare")
     text = file.read_text()
     assert "<strong>My loss</strong> is number 1 of 15" in text
-    low, high = re.search(r"My loss</strong> is number .*?its rank may be from (\d+) to (\d+)", text).groups()
+    low, high = re.search(r"My loss</strong> is number .*?Its rank may be from (\d+) to (\d+)", text).groups()
     row = re.search(r">My loss</th>\s*<td[^>]*>([^<]*)", text)[1]
     told = f"({low})" if low == high else f"({low}–{high})"
     assert (told in row) != lent, (told, row)
@@ -170,16 +170,15 @@ def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, monkeypatch, w
 
 def test_a_table_of_cut_searches_says_so():
     recorded = with_mine(0.5)
-    assert "trials of a search count" not in labels.caption(recorded)
+    assert "From" not in labels.caption(recorded)
     budget = {"trials": 50, "reruns": 10}
     recorded.meta["first_of"] = {"study": "first-runs/grocery-frozen", "budget": budget, "repetitions": 1}
     said = labels.caption(recorded)
-    assert "`first-runs/grocery-frozen` is cut to the first 12 of 50 trials of each search" in said
-    assert "and at most 3 of 10 reruns of the best of them" in said
+    assert said.endswith("From `first-runs/grocery-frozen`: trials 12 of 50, reruns 3 of 10.")
     recorded.meta["first_of"]["budget"] = {"trials": 12, "reruns": 10}
-    assert "is cut to at most 3 of 10 reruns of the best of them." in labels.caption(recorded)
+    assert labels.caption(recorded).endswith("From `first-runs/grocery-frozen`: reruns 3 of 10.")
     recorded.meta["first_of"]["budget"] = {"trials": 50, "reruns": 3}
-    assert labels.caption(recorded).endswith("is cut to the first 12 of 50 trials of each search.")
+    assert labels.caption(recorded).endswith("From `first-runs/grocery-frozen`: trials 12 of 50.")
 
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -232,5 +231,5 @@ def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call):
     monkeypatch.setattr("dmlrc.preflight.check_method", lambda method, study: [])
     code, out, errors = call("compare", "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
     assert code == 1
-    assert "its only trial diverged, since the loss became NaN" in out
+    assert "1 of 1 trials diverged: the loss became NaN" in out
     assert "my_loss came to no result" in errors

@@ -230,8 +230,8 @@ def test_ledger_names_what_differs_and_only_that():
     assert told.startswith("Glyphs: as in the code")
     assert told.endswith("Grocery Store (first run): standard normal, at the embedder's rate")
     told = rows.loc["boundaries β of Margin Loss", "ours"]
-    assert "Glyphs: trained with the rest by Adam, at the rate 10⁻⁴, without weight decay" in told
-    assert "first run): trained with the rest by Adam, at the rate of the embedder, with weight decay" in told
+    assert "Glyphs: the run's Adam: rate 10⁻⁴, weight decay none" in told
+    assert "first run): the run's Adam: rate the embedder's, weight decay the embedder's" in told
     assert table.index.tolist() == list(range(1, len(table) + 1))
     assert table["why"].str.endswith(".").all()
 

@@ -251,9 +251,7 @@ def test_h3_says_how_much_can_be_gained_at_all(recorded):
         "contrastive"
     ]
     assert judged.findings[0].estimate.attainable[1] == pytest.approx(1 / base - 1)
-    assert (
-        f"(a perfect score would be {100 * (1 / base - 1):+.1f} %)" in page.hypothesis_cells([judged])["value"].iloc[0]
-    )
+    assert f"(perfect score: {100 * (1 / base - 1):+.1f} %)" in page.hypothesis_cells([judged])["value"].iloc[0]
 
 
 def test_h8_is_kept_if_the_interval_contains_zero(recorded):

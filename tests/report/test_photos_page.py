@@ -77,16 +77,16 @@ def test_the_answer_names_the_loss_how_sure_it_is_and_what_training_gains():
     assert "51.00 ± 2.48 %" in first
     assert sure.startswith("Not sure: ArcFace cannot be distinguished from it")
     assert "searched once" in sure
-    assert "training brings +21.00 points of MAP@R and +21.00 of P@1." in gain
+    assert "Training brings +21.00 points of MAP@R and +21.00 of P@1." in gain
 
 
 @pytest.mark.parametrize(
     ("own", "says"),
     [
-        ([0.29, 0.29, 0.29], "one model of this loss does not improve on that"),
+        ([0.29, 0.29, 0.29], "One model of this loss does not improve on that"),
         ([0.20, 0.31, 0.42], "+1.00 points of MAP@R, which may be chance, and"),
-        ([0.39, 0.40, 0.41], "training brings +10.00 points of MAP@R and"),
-        ([0.40], "training brings +10.00 points of MAP@R, which may be chance, and"),
+        ([0.39, 0.40, 0.41], "Training brings +10.00 points of MAP@R and"),
+        ([0.40], "Training brings +10.00 points of MAP@R, which may be chance, and"),
     ],
 )
 def test_the_trunk_alone_is_what_training_is_compared_with(own, says):
@@ -98,7 +98,7 @@ def test_one_model_against_one_trunk_whatever_joined_ones_reach():
     made = scored({"contrastive": [0.39, 0.40, 0.41]})
     one = made.scores["setting"] != "concatenated"
     *_, gain = answer.sentences(replace(made, scores=made.scores.assign(value=made.scores["value"].where(one, 0.9))))
-    assert "training brings +10.00 points of MAP@R and +10.00 of P@1." in gain
+    assert "Training brings +10.00 points of MAP@R and +10.00 of P@1." in gain
 
 
 def test_the_validation_classes_choose_and_the_test_classes_judge():
@@ -108,7 +108,7 @@ def test_the_validation_classes_choose_and_the_test_classes_judge():
     first, sure, gain = answer.sentences(made)
     assert "is of the same class for 40.00" in first
     assert sure.startswith("Not sure: on the test classes Triplet scored higher")
-    assert "training brings +10.00 points of MAP@R" in gain
+    assert "Training brings +10.00 points of MAP@R" in gain
 
 
 def test_one_that_stands_alone_is_said_to():
@@ -118,14 +118,11 @@ def test_one_that_stands_alone_is_said_to():
 
 def test_one_run_each_tells_nothing_apart():
     _, sure, _ = answer.sentences(scored({"contrastive": [0.6], "triplet": [0.4]}))
-    assert sure == (
-        "With one run each losses cannot be compared. Each loss was searched once, with 3 trials and 1 rerun: another "
-        "search may change the order."
-    )
+    assert sure == f"With one run losses cannot be compared. {answer.SEARCHED_ONCE}"
     some = scored({"contrastive": [0.6, 0.6], "triplet": [0.4, 0.4]})
     lost = (some.scores["method"] == "contrastive") & (some.scores["rerun"] == 0)
     _, sure, _ = answer.sentences(replace(some, scores=some.scores[~lost]))
-    assert sure.startswith("With one run of it losses cannot be compared.")
+    assert sure.startswith("With one run losses cannot be compared.")
 
 
 def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, home, monkeypatch):

@@ -63,9 +63,7 @@ class TestWhichLuckIsCounted:
         assert list(compared.summary.index) == list(NAMES.values())
         expected = statistics.pairs(made(), measures.MARGIN)
         pd.testing.assert_frame_equal(compared.pairs, expected)
-        assert (
-            page.luck(compared) == "Every method was searched 3 times; the tests count the noise of search and of seed."
-        )
+        assert page.luck(compared) == "The tests count the noise of search and of seed. Searches of a method: 3."
 
     def test_one_search_borrows_that_of_the_study_whose_searches_scatter_most(self):
         calm, wild = (study(made(search=search), name) for name, search in (("calm", 0.001), ("wild", 0.01)))
@@ -76,7 +74,7 @@ class TestWhichLuckIsCounted:
         assert alone.luck == measures.SEEDS
         widths = [(each.pairs["high"] - each.pairs["low"]).mean() for each in (compared, alone)]
         assert widths[0] > 3 * widths[1]  # a search SD of ten seed SDs
-        assert "taken from `wild`" in page.luck(compared)
+        assert "mean score: `wild`" in page.luck(compared)
         assert "seeds alone" in page.luck(alone)
 
     def test_seeds_alone_are_unpaired_t_tests_with_one_variance_as_preregistered(self):

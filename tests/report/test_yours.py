@@ -38,4 +38,4 @@ def test_short_searches_say_nothing_of_hyperparameters():
     found = fake_records(trials=12)
     share = tables.sensitivity(found)["median_share"]
     assert f"reaches {100 * share.max():.0f} % of its best" in yours.forgiving(found)
-    assert f"depends most on them ({100 * share.min():.0f} %)" in yours.forgiving(found)
+    assert f"depends most on them ({100 * share.min():.0f} %)." in yours.forgiving(found)

@@ -86,6 +86,6 @@ def _tip(claim: Claim, study: str, judgement: Judgement) -> str:
     low, high = (unit.text(limit) for limit in (estimate.low, estimate.high))
     why = f" ({judgement.why})" if judgement.why else ""
     return (
-        f"{claim.claim} {titles.title(study)}: {unit.text(estimate.value)}{unit.name} [{low}, {high}]; true if "
-        f"{claim.region.text(unit)}. {judgement.verdict.capitalize()}{why}."
+        f"{claim.claim} {titles.title(study)}: {unit.text(estimate.value)}{unit.name} [{low}, {high}]; region: "
+        f"{claim.region.text(unit)}; {judgement.verdict}{why}"
     )

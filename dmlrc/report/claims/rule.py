@@ -22,7 +22,8 @@ RETRACTED, UNTESTABLE = "retracted", "not testable here"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED, UNTESTABLE)
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
-BELOW = "below the untrained start in P@1"
+BELOW = "rows below the untrained start in P@1"
+END_BELOW = "a row that makes the range lies below the untrained start in P@1"
 UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
 RULES = tomllib.loads((files(__package__) / "rules.toml").read_text(encoding="utf-8"))
 """Why a verdict may be withheld or withdrawn: name -> rule, since when, and what was known by then."""
@@ -73,12 +74,11 @@ def judge(
     if not full:
         name, why = "budget", "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
-        name, why = "few", f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
+        name, why = "few", f"too few {estimate.units or 'numbers'} ({estimate.n} of {FEWEST})"
     elif 2 * below[0] > below[1]:
-        all_of = {1: "its row lies", 2: "both rows lie"}.get(below[1], f"all {below[1]} rows lie")
-        name, why = "start", f"{all_of if below[0] == below[1] else f'{below[0]} of {below[1]} rows lie'} {BELOW}"
+        name, why = "start", f"{BELOW} ({below[0]} of {below[1]})"
     elif end_below:
-        name, why = "ends", f"a row that makes the range lies {BELOW}"
+        name, why = "ends", END_BELOW
     elif region.holds(*estimate.attainable):
         name, why = "fail", "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):
@@ -120,7 +120,7 @@ def judge_claim(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Ju
     if claim.on_batches:
         return Judgement(RETRACTED, "sizes and layouts of batches, all at one learning rate", rule="batches")
     if far := far_from_the_rate(claim, evidence):
-        why = f"the shared learning rate is not known to suit {labels.listed(map(claim.label_of, far))}"
+        why = f"the shared learning rate is not known to suit: {labels.listed(map(claim.label_of, far))}"
         return Judgement(RETRACTED, why, rule="rate")
     try:
         estimate = claim.estimate(evidence)

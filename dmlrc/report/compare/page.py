@@ -12,6 +12,7 @@ from dmlrc.methods import Method
 from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
+from dmlrc.report.answers import say
 from dmlrc.report.musgrave2020 import figures, years
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.significance import figures as drawn
@@ -76,10 +77,8 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
     if len(cost):
         drawing = drawn.cost_figure(title, cost, known)
         message = "Accuracy with its interval against training steps, and against seconds."
-        heading = (
-            "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
-        )
-        publish.figure("fork-cost", drawing, f"{heading} clearly below the best. {caption}", message)
+        heading = "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun."
+        publish.figure("fork-cost", drawing, f"{heading} Pale: methods clearly below the best. {caption}", message)
     heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
     publish.table("fork-sensitivity", musgrave.sensitivity_cells(recorded, known).rename_axis("Method"), heading)
     _show_trend(title, recorded, accuracy, known)
@@ -92,9 +91,8 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
 def _against_all(compared: Comparison, method: Method, known: Mapping[str, Method], caption: str) -> None:
     cells = tests(compared, method.name, known)
     heading = (
-        f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
-        f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
-        f"{labels.number(MARGIN, form='.0%')} point."
+        f"{method.label} minus each: points of concatenated MAP@R with their 95 % interval, p corrected by Holm. "
+        f"Tests: {len(cells)} ({compared.luck}). Equal: within {labels.number(MARGIN, form='.0%')} point."
     )
     publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 
@@ -162,56 +160,47 @@ def _told(row) -> str:
 
 
 def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:
-    """A sentence on a method's place in the comparison, or on why it has none."""
-    label, summary = method.label, compared.summary
+    """A method's place in the comparison, or why it has none."""
+    label, summary, beside = method.label, compared.summary, _beside(recorded, method.name)
     if method.name not in summary.index:
-        return f"**{label}** has no result{_why(recorded, method.name)}."
+        return f"**{label}**: no result; {_why(recorded, method.name)}."
     mean = summary["mean"]
     place, count = int((mean > mean[method.name]).sum()) + 1, len(mean) + len(tables.fallen(recorded))
-    beside = _beside(recorded, method.name)
+    score = labels.percent(mean[method.name])
     if len(mean) < 2:
-        return f"**{label}** reaches {labels.percent(mean.iloc[0])} % MAP@R; no other method has a result{beside}."
-    pairs = against(compared, method.name)
-    ranks = f"from {summary['rank_low'][method.name]:.0f} to {summary['rank_high'][method.name]:.0f}"
-    better, worse = ((pairs["holm"] < ALPHA) & (sign * pairs["difference"] > 0) for sign in (1, -1))
-    luck = "the noise of seeds alone" if compared.luck == SEEDS else "the noise of search and seed"
-    few = recorded.meta["budget"]["trials"]
+        return f"**{label}**: {score} % MAP@R; no other method has a result. {beside}".rstrip()
+    best = "" if place == 1 else f" (best: {labels.percent(mean.max())} %)"
+    few = "A search of fewer than ten trials ranks nothing." * (recorded.meta["budget"]["trials"] < MIN_TRIALS)
+    placed = say("place", label=label, place=place, count=count, score=score, best=best)
+    return " ".join(filter(None, [placed, _tested(compared, method.name), beside, few]))
+
+
+def _tested(compared: Comparison, name: str) -> str:
+    pairs, ranks = against(compared, name), compared.summary.loc[name, ["rank_low", "rank_high"]]
     if np.isnan(pairs["holm"]).all():
-        tested = "with one run each nothing can be tested"
-    else:
-        tested = (
-            f"its rank may be {ranks}, and by tests that count {luck} it is better than {better.sum()}, worse than "
-            f"{worse.sum()} and tied with {(~better & ~worse).sum()} of them"
-        )
-    best = "" if place == 1 else f", {labels.percent(mean.max() - mean[method.name])} points below the best"
-    return (
-        f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
-        f"{best}; {tested}{beside}"
-        + f"; a search of {labels.plural(few, 'trial')}, fewer than {MIN_TRIALS}, ranks nothing" * (few < MIN_TRIALS)
-        + "."
-    )
+        return "With one run each nothing can be tested."
+    better, worse = (((pairs["holm"] < ALPHA) & (sign * pairs["difference"] > 0)).sum() for sign in (1, -1))
+    luck = "the noise of seeds alone" if compared.luck == SEEDS else "the noise of search and seed"
+    counts = {"better": better, "worse": worse, "tied": len(pairs) - better - worse}
+    return say("tested", low=ranks.iloc[0], high=ranks.iloc[1], luck=luck, **counts)
 
 
 def _beside(recorded: StudyRecords, name: str) -> str:
-    """The methods without a result, and the settings in which this one differs from the protocol, to end a sentence."""
+    """The methods without a result, and the settings in which this one differs from the protocol."""
     fallen = [f"{labels.method_label(other)} ({state})" for other, state in tables.fallen(recorded).items()]
     apart = about.apart(recorded).get(name, "")
-    text = f"; without a result: {labels.listed(fallen)}" * bool(fallen)
-    return text + f"; {about.NOT_AS_THE_PROTOCOL}: {apart}" * bool(apart)
+    texts = {"Without a result": labels.listed(fallen), about.NOT_AS_THE_PROTOCOL.capitalize(): apart}
+    return " ".join(f"{head}: {text}." for head, text in texts.items() if text)
 
 
 def _why(recorded: StudyRecords, name: str) -> str:
-    """The reason why a method has no scores, as the end of a sentence."""
-    trials = recorded.trials[recorded.trials["method"] == name]
-    failed = trials[trials["state"] != "complete"]
-    if len(failed) and len(failed) == len(trials):
-        all_of_them = f"all of its {len(trials)} trials" if len(trials) > 1 else "its only trial"
-        return f": {all_of_them} {failed['state'].iloc[-1]}, since {failed['reason'].iloc[-1]}"
-    reruns = recorded.reruns[recorded.reruns["method"] == name]
-    failed = reruns[reruns["state"] != "complete"]
-    if len(failed):
-        return f": its reruns {failed['state'].iloc[-1]}, since {failed['reason'].iloc[-1]}"
-    return ": it has not finished"
+    """The reason why a method has no scores."""
+    for what, frame in (("trials", recorded.trials), ("reruns", recorded.reruns)):
+        own = frame[frame["method"] == name]
+        failed = own[own["state"] != "complete"]
+        if len(failed) and (what == "reruns" or len(failed) == len(own)):
+            return f"{len(failed)} of {len(own)} {what} {failed['state'].iloc[-1]}: {failed['reason'].iloc[-1]}"
+    return "not finished"
 
 
 def verdict_lines(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:

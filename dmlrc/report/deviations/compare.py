@@ -114,7 +114,7 @@ def _field(
         return ()
     paper = _of_paper(ran, theirs)
     if field.where == NOT_GIVEN:
-        paper = f"not given; {paper} in our version of its system"
+        paper = f"{NOT_GIVEN}; our version: {paper}"
     return name, _joined(ours), paper, field.where, field.why
 
 

@@ -23,14 +23,14 @@ dataset_name = labels.dataset
 
 
 def stored_images(records: StudyRecords) -> str:
-    """The images that are on disk in the place of whole photographs."""
+    """The images that are on disk in the place of whole photographs, and how training crops are made of them."""
     name, protocol = records.meta["dataset"], records.meta["protocol"]
     cut = {"crop": "a centre square of each photograph", "squash": "each photograph, squashed to a square"}
-    what = SQUARES.get(name, cut[protocol["square"]])
+    parts = [SQUARES.get(name, cut[protocol["square"]])]
     source = SOURCES.get(name.removesuffix("-lite0"))  # features are those of photographs
     if source is not None and source.form.size < protocol["image_size"]:
-        what += f", stored at {source.form.size} pixels and enlarged"
-    return f"{what}; training crops are not anti-aliased" if protocol["augmentation"] == "crop" else what
+        parts.append(f"{source.form.size} pixels, enlarged")
+    return ", ".join(parts + ["training crops not anti-aliased"] * crops_at_random(records))
 
 
 def images_per_batch(records: StudyRecords) -> str:
@@ -50,7 +50,7 @@ def seeds(records: StudyRecords) -> str:
 def reruns(records: StudyRecords) -> str:
     """The number of reruns of a setting that a search found, and of the searches if there are several, as text."""
     count, searches = records.meta["budget"]["reruns"], records.meta.get("repetitions", 1)
-    return f"{count}" if searches == 1 else f"{count} after each of {searches} searches"
+    return f"{count}" if searches == 1 else f"{searches} searches, {count} each"
 
 
 def budget(records: StudyRecords) -> str:
@@ -74,12 +74,10 @@ def never_validate(records: StudyRecords) -> str:
     return f"{classes % folds} of {classes}" if classes % folds else ""
 
 
-def few_classes(records: StudyRecords) -> str:
+def few_classes(records: StudyRecords) -> bool:
+    """True if a fold has fewer classes to train on than the largest batches ask for."""
     classes, folds = _half(records)
-    train = classes - classes // folds
-    if not 0 < train < max(method.classes_per_batch for method in musgrave2020.METHODS):
-        return ""
-    return f"a batch of more classes than a fold's {train} takes half of them with twice the images, and keeps its size"
+    return 0 < classes - classes // folds < max(method.classes_per_batch for method in musgrave2020.METHODS)
 
 
 def _half(records: StudyRecords) -> tuple[int, int]:
@@ -95,39 +93,29 @@ def switch_probability(records: StudyRecords) -> str:
 
 def rates_of_losses(records: StudyRecords) -> str:
     rate = records.meta.get("settings", {}).get("softmax", {}).get(LOSS_WEIGHTS_LR)
-    softmax = "(Softmax, SoftTriple)" if rate is None else f"(SoftTriple), {labels.number(rate)} (Softmax)"
-    return f"that of the embedder {softmax} and 5·10⁻⁴ (ArcFace, Pnca, Margin)"
+    softmax = "the embedder's" if rate is None else labels.number(rate)
+    return f"{softmax} (Softmax), the embedder's (SoftTriple), 5·10⁻⁴ (ArcFace, Pnca, Margin)"
 
 
 def batches_of_the_grid(records: StudyRecords) -> str:
-    """The differences of the batches in which a study's rate was chosen from its own."""
+    """The batches in which a study's rate was chosen, and its own, where these are others."""
     grid = studies.known().get(f"{records.meta['parent']}/roth2020/rates")
     if grid is None:
         return ""
     classes = records.meta["data"]["classes"] // 2
     in_fold = classes - classes // grid.protocol.folds
     layouts = {batch_layout(method, classes): batch_layout(method, in_fold) for method in grid.methods}
-    changed = [
-        f"{there[0]} classes of {there[1]} images in the place of the table's {here[0]} of {here[1]}"
-        for here, there in layouts.items()
-        if here != there
-    ]
-    return f"{labels.listed(changed)}, since a fold of the grid has {in_fold} classes" if changed else ""
+    changed = [(*there, *here) for here, there in layouts.items() if here != there]
+    return ", ".join("{} classes x {} images (table: {} x {})".format(*sizes) for sizes in changed)
 
 
 def boundaries(records: StudyRecords) -> str:
     rate = records.meta.get("settings", {}).get("margin", {}).get(LOSS_WEIGHTS_LR)
     protocol = common.protocol_of(records, "margin")
     decays = protocol["weight_decay"] if protocol["loss_weight_decay"] is None else protocol["loss_weight_decay"]
-    return (
-        "trained with the rest by Adam, at the rate "
-        f"{'of the embedder' if rate is None else labels.number(rate)}, with{'' if decays else 'out'} weight decay"
-    )
-
-
-def schedule(records: StudyRecords) -> str:
-    decay = labels.setting("weight_decay", records.meta["protocol"]["weight_decay"])
-    return f"the network's rate is one for all losses and never falls; weight decay {decay}"
+    as_others = "the embedder's"
+    own, decay = as_others if rate is None else labels.number(rate), as_others if decays else "none"
+    return f"the run's Adam: rate {own}, weight decay {decay}"
 
 
 def members(records: StudyRecords) -> str:
@@ -139,11 +127,8 @@ def number_of_orders(records: StudyRecords) -> str:
     return labels.plural(len(experiments.class_orders(records.meta["parent"])) - 1, "order")
 
 
-def resized_first(records: StudyRecords) -> str:
-    protocol = records.meta["protocol"]
-    if protocol["augmentation"] != "crop":
-        return ""
-    return f"resized to {protocol['image_size']} x {protocol['image_size']} pixels, then cropped and resized again"
+def crops_at_random(records: StudyRecords) -> bool:
+    return records.meta["protocol"]["augmentation"] == "crop"
 
 
 def number_of_bins(records: StudyRecords) -> str:

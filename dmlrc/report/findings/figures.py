@@ -56,7 +56,7 @@ def own_maximum_figure(frame: pd.DataFrame) -> Figure:
     for row, run in enumerate(frame.itertuples()):
         look, (before, after) = method_style(run.method), (100 * run.at_checkpoint, 100 * run.own_maximum)
         axis.plot([before, after], [row, row], color=look.colour, linewidth=1.5)
-        tip = f"{labels.method_label(run.method)}: {after - before:+.2f} points by an epoch of its own"
+        tip = f"{labels.method_label(run.method)}: {after - before:+.2f} points, own epoch"
         charts.mark(axis, before, row, tip, look.marker, color=look.colour, markersize=5)
         axis.plot(after, row, ">", color=look.colour, markersize=5)
     method_rows(axis, list(frame["method"]))

@@ -49,12 +49,12 @@ def _draw(axis: Axes, place: float, row: tuple) -> None:
     text = f"{row.value:+.0f} %" if row.by == PAPERS else f"{row.value:+.1f} %"
     if row.by == PAPERS:
         mark = axis.barh(place, row.value, height=0.7, color="#BBBBBB")[0]
-        tip = f"{row.where}, {row.papers} papers: {text} on average over the contrastive loss"
+        tip = f"{row.where}, {row.papers} papers: {text} over contrastive"
     else:
         inside = style.BLUE if row.by == MEASURED else "white"
         axis.plot([row.low, row.high], [place, place], color=style.BLUE, linewidth=1.2, zorder=2)
         (mark,) = axis.plot(row.value, place, "o", color=style.BLUE, markerfacecolor=inside, markersize=5.5, zorder=3)
-        tip = f"{row.where}, {HEADS[row.by]}: {text} over the contrastive loss"
+        tip = f"{row.where}, {HEADS[row.by]}: {text} over contrastive"
     if row.low == row.low:
         text = f"{text}  ({row.low:+.1f} to {row.high:+.1f})"
     svg.tips(mark, tip)

@@ -195,7 +195,7 @@ def order_is_predicted(study: str) -> Judged:
         for name, theirs in _published_scores().items():
             both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
             rho = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-            what = f"rank correlation with {name}{lacking((ours,), scores.index)}"
+            what = with_lacking(f"rank correlation with {name}", (ours,), scores.index)
             findings.append(Finding.by_interval(what, rho, Bounds(low=AGREEMENT)))
     return _judge("H1", ours, findings)
 
@@ -249,7 +249,7 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     if not here or (both := in_both(study, over, under)) is None:
         without = ("no study on this data has searched twice",) * here
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
-    what += lacking((over, under), both[0].methods)
+    what = with_lacking(what, (over, under), both[0].methods)
     groups = [(compared.summary["mean"].to_numpy(), compared.summary["error"].to_numpy()) for compared in both]
     ratio = statistics.parametric_bootstrap(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, ratio, region)
@@ -285,11 +285,11 @@ def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
     }
 
 
-def lacking(compared: Iterable[Counted], kept: Iterable[str]) -> str:
-    """Names the methods of all these studies that their comparison lacks, behind what it is; "" if none."""
+def with_lacking(what: str, compared: Iterable[Counted], kept: Iterable[str]) -> str:
+    """The words for a comparison, and behind them the methods of all these studies that it lacks, if there are any."""
     asked = set.intersection(*({method.name for method in studies.get(counted.name).methods} for counted in compared))
     names = [labels.method_label(name) for name in sorted(asked - set(kept))]
-    return f", without {labels.listed(names)}" if names else ""
+    return f"{what}, without {labels.listed(names)}" if names else what
 
 
 def newer_gain_little(study: str) -> Judged:
@@ -298,7 +298,7 @@ def newer_gain_little(study: str) -> Judged:
     if compared := _lucky(ours, study, "precision_at_1"):
         newer = [name for name in compared.methods if name not in CLASSICS]
         for base in CLASSICS:
-            what = f"newer methods over {base}{lacking((ours,), compared.methods)}"
+            what = with_lacking(f"newer methods over {base}", (ours,), compared.methods)
             findings.append(Finding.by_interval(what, gain(compared, newer, base), Bounds(high=MAX_GAIN)))
     return _judge("H3", ours, findings)
 
@@ -314,7 +314,7 @@ def search_outweighs_seed(study: str) -> Judged:
     ours, findings = counted_records(study), []
     if ours.finished > 1:
         summary = significance.compare(ours.records).summary
-        what = "median of search SD / seed SD" + lacking((ours,), summary.index)
+        what = with_lacking("median of search SD / seed SD", (ours,), summary.index)
         ratio = statistics.median(summary["search_to_seed"], "methods")
         findings.append(Finding.by_interval(what, ratio, Bounds(low=2)))
     return _judge("H4", ours, findings)
@@ -326,7 +326,7 @@ def few_pairs_differ(study: str) -> Judged:
     if compared := _lucky(ours, study):
         count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
         estimate = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
-        what = "pairs that differ" + lacking((ours,), compared.methods)
+        what = with_lacking("pairs that differ", (ours,), compared.methods)
         verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
         findings.append(Finding(what, estimate, Bounds(high=FEW_PAIRS), verdict))
     return _judge("H5", ours, findings)
@@ -344,7 +344,7 @@ def tuning_levels(study: str) -> Judged:
         after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
         sd = partial(np.std, axis=-1, ddof=1)
         ratio = statistics.parametric_bootstrap([after_one, after_all], lambda one, other: sd(one) / sd(other))
-        what = "SD over methods after 1 trial / after the search" + lacking((ours,), best.index)
+        what = with_lacking("SD over methods after 1 trial / after the search", (ours,), best.index)
         findings.append(Finding.by_interval(what, ratio, Bounds(low=2)))
     return _judge("H6", ours, findings)
 
@@ -361,8 +361,8 @@ def order_at_every_depth(study: str) -> Judged:
         if whole:
             both = pd.concat([significance.means(depth.records) for depth in pair], axis=1).dropna()
             rho = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-            what += lacking(pair, both.index)
-            findings.append(Finding.by_interval(f"rank correlation: {what}", rho, Bounds(low=0.5)))
+            what = with_lacking(f"rank correlation: {what}", pair, both.index)
+            findings.append(Finding.by_interval(what, rho, Bounds(low=0.5)))
     absent = tuple(text for text in absent if text not in missing)
     return Judged("H7", study, tuple(findings), all_of(findings, len(pairs)), tuple(missing), absent)
 

@@ -66,7 +66,7 @@ def hypothesis_cells(cases: Sequence[Judged]) -> pd.DataFrame:
         numbers = []
         for finding in case.findings:
             most = finding.estimate.attainable[1]  # on this data, where scores are near their end
-            possible = f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
+            possible = f" (perfect score: {100 * most:+.1f} %)" if np.isfinite(most) else ""
             texts = value(case.hypothesis, finding.estimate) + possible, region(case.hypothesis, finding.region)
             numbers.append((finding.what, *texts, finding.verdict))
         heads = ("statistic", "value", "region", "this number")
@@ -141,7 +141,7 @@ def beside_cells(names: Sequence[str] = (measures.CUB, measures.CARS, measures.G
 
 def _beside(study: str) -> Iterator[tuple[str, str, str]]:
     for name, estimate in measures.redrawn_correlations(study).items():
-        yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", estimate)
+        yield "H1", f"rank correlation, our scores redrawn with their errors: {name}", value("H1", estimate)
     pairs = measures.equality(study)
     if pairs is None:
         return

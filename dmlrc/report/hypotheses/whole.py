@@ -153,7 +153,7 @@ def newer_gain_little_in_networks(data: str) -> Whole:
     newer = [name for name in decides.methods if name not in CLASSICS]
     if decides.luck == significance.SEEDS or BASE not in decides.methods or not newer:
         return Whole("H10", data, (), measures.NOT_TESTED, on=on)
-    what = f"newer methods over contrastive{measures.lacking((everything,), decides.methods)}"
+    what = measures.with_lacking("newer methods over contrastive", (everything,), decides.methods)
     findings = tuple(
         Finding.by_interval(f"{what} ({luck})", measures.gain(compared, newer, BASE), Bounds(high=measures.MAX_GAIN))
         for luck, compared in read.items()
@@ -182,7 +182,7 @@ def losses_matter_less(data: str) -> Whole:
     decides = both[DECIDES]
     if any(compared.luck == significance.SEEDS for compared in decides) or len(common) < 3:
         return Whole("H11", data, (), measures.NOT_TESTED, on=on)
-    what = f"range / mean, everything trained / embedder alone{measures.lacking(pair, common)}"
+    what = measures.with_lacking("range / mean, everything trained / embedder alone", pair, common)
     lucky = tuple(name for name, compared in zip(on, decides, strict=True) if by_luck(compared))
     findings = tuple(judged_ratio(f"{what} ({luck})", compared, bool(lucky)) for luck, compared in both.items())
     without = without_each(decides)
@@ -260,10 +260,11 @@ def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
     """The cells of `page.hypothesis_cells`, with what the preregistration wants said wherever a verdict stands."""
     whole = [case for case in cases for _ in case.findings or (None,)]
     beside = {
-        "verdict": [case.verdict + _hangs_on(case) for case in whole],
+        "verdict": [case.verdict for case in whole],
+        "hangs on": [_hangs_on(case) for case in whole],
         "noise alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
         "methods, reruns": [f"{case.methods}, {case.reruns}" for case in whole],
-        "found with a power of 80 %": [_power(case) for case in whole],
+        "kept, and not kept, found with a power of 80 %": list(map(_limits, whole)),
         "kind": [KINDS[case.study == CUB] for case in whole],
     }
     table = page.hypothesis_cells(cases).drop(columns="repetitions missing").assign(**beside)
@@ -272,16 +273,15 @@ def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
 
 def _hangs_on(case: Whole) -> str:
     """The methods without which the verdict would be another, which stand with it wherever it does."""
-    if not case.turning or case.verdict == NO_VERDICT:
-        return ""
-    return f", which hangs on {labels.listed(map(labels.method_label, case.turning))}"
+    turning = () if case.verdict == NO_VERDICT else case.turning
+    return labels.listed(map(labels.method_label, turning)) or "–"
 
 
-def _power(case: Whole) -> str:
-    """The true values from which a verdict is found in four of five studies, in words."""
+def _limits(case: Whole) -> str:
+    """The true value up to which one verdict is found in four of five studies, and that from which the other one is."""
     percent = case.hypothesis in page.POINTS
     ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in case.limits]
-    return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
+    return f"at most {ends[0]}; at least {ends[1]}"
 
 
 def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> pd.DataFrame:
@@ -295,7 +295,8 @@ def explored_cells(cases: Sequence[Whole], judged_before: Sequence[Judged]) -> p
             "without one method": f"{min(left):.2f} to {max(left):.2f}",
             "noise alone could make the range of": ", ".join(map(titles.title, case.by_luck)) or "–",
             "preregistered verdict": kept[case.hypothesis, case.study],
-            "by the later rule": case.verdict + _hangs_on(case),
+            "by the later rule": case.verdict,
+            "hangs on": _hangs_on(case),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Hypothesis", "on"])
 

@@ -98,7 +98,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     figure, axes = style.canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
         for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
-            share, tip = trace["best"] / trace["best"].max(), f"the paper, {dataset}, batches of {batch}"
+            share, tip = trace["best"] / trace["best"].max(), f"the paper, {dataset}; batches of {batch}"
             charts.mark(axis, trace["trial"], share, tip, color="#BBBBBB", linewidth=1)
         for study, frame in ours.items():
             for repetition, trace in frame[frame["method"] == name].groupby("repetition"):

@@ -128,7 +128,7 @@ def compare_every_order(scores: pd.DataFrame) -> pd.DataFrame:
     rows["order"] = rows["order"].str.replace("order", "random ")
     drawn = scores[scores["order"] != "default"].groupby(["study", "metric", "what"])["score"]
     drawn = drawn.agg(mean="mean", half="std", n="size").reset_index()
-    drawn["order"] = drawn["n"].map("mean of {} random orders ± SD".format)
+    drawn["order"] = drawn["n"].map("random orders ({}): mean ± SD".format)
     blocks = [part[part["study"] == name] for name in scores["study"].unique() for part in (rows, drawn)]
     scores = pd.concat(blocks)
     heads = [(text, what) for text in METRICS.values() for what in ("trained", "untrained")]

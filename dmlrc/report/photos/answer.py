@@ -1,10 +1,15 @@
 """Answers from a study of one's own photographs for someone who wants to find photos: sentences with numbers."""
 
+import numpy as np
 import pandas as pd
 
 from dmlrc.errors import DmlrcError
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
+from dmlrc.report.answers import say
+
+SEARCHED_ONCE = "Each loss was searched once: another search may change the order, which no interval counts."
+NO_GAIN = "One model of this loss does not improve on that, so the trunk can be used as it is."
 
 
 def chosen_loss(records: StudyRecords) -> str:
@@ -39,13 +44,9 @@ def sentences(records: StudyRecords) -> list[str]:
     scores = [labels.score(*frame.loc[first, ["mean", "ci95"]]) for frame in (precision, map_at_r)]
     trained = map_at_r.drop(PRETRAINED, errors="ignore")
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
-    texts = [
-        f"{labels.method_label(first)} does best of {len(trained) + len(fallen)} losses on the validation classes. "
-        f"With it, the models of {records.meta['protocol']['folds']} folds joined, on the test classes, which chose "
-        f"nothing, the nearest other photo is of the same class for {scores[0]} % of the photos (P@1); MAP@R, which "
-        f"also counts how many of the others come next, is {scores[1]} %.",
-        _how_sure(records, trained, first),
-    ]
+    chosen = say("chosen", loss=labels.method_label(first), count=len(trained) + len(fallen))
+    nearest = say("found", folds=records.meta["protocol"]["folds"], precision=scores[0], score=scores[1])
+    texts = [f"{chosen} {nearest}", _how_sure(records, trained, first)]
     if fallen:
         texts.append(f"Without a result: {labels.listed([f'{name} ({state})' for name, state in fallen.items()])}.")
     if PRETRAINED in map_at_r.index:
@@ -56,39 +57,29 @@ def sentences(records: StudyRecords) -> list[str]:
 def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     marks = tables.marks(trained.reset_index()).set_axis(trained.index)
     highest = [labels.method_label(name) for name in trained.index if marks[name] and name != first]
-    budget, unknown = records.meta["budget"], trained["ci95"].isna()
-    if unknown[first]:
-        sure = f"With one run {'each' if unknown.all() else 'of it'} losses cannot be compared."
+    if np.isnan(trained["ci95"][first]):
+        sure = "With one run losses cannot be compared."
     elif not marks[first]:
-        sure = f"Not sure: on the test classes {labels.listed(highest)} scored higher, which validation could not know."
+        sure = say("higher", losses=labels.listed(highest))
     elif highest:
-        sure = f"Not sure: {labels.listed(highest)} cannot be distinguished from it, so take what is simplest to train."
+        sure = say("alike", losses=labels.listed(highest))
     else:
         sure = "No other loss may be the best instead."
-    if records.searches < 2:
-        trials, reruns = (labels.plural(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
-        sure += (
-            f" Each loss was searched once, with {trials} and {reruns}: another search may change the "
-            f"order{'' if unknown.all() else ', which the intervals do not count'}."
-        )
-    return sure
+    return f"{sure} {SEARCHED_ONCE}" if records.searches < 2 else sure
 
 
 def _over_the_trunk(records: StudyRecords, first: str) -> str:
-    """A sentence on the gain from training: one model against one trunk, its features reduced to as many numbers."""
+    """The gain from training: one model against one trunk, its features reduced to as many numbers."""
     map_at_r, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
     before, after = map_at_r["mean"][PRETRAINED], map_at_r["mean"][first]
-    reached = (
-        f"One model against the trunk alone, {labels.trunk(records.meta['protocol'])}, at the same size: the trunk "
-        "reaches P@1 "
-        f"{labels.percent(precision['mean'][PRETRAINED])} % and MAP@R {labels.percent(before)} % without any training"
-    )
+    untrained, trained = precision["mean"][PRETRAINED], precision["mean"][first]
+    scores = {"precision": labels.percent(untrained), "score": labels.percent(before)}
+    reached = say("trunk", trunk=labels.trunk(records.meta["protocol"]), **scores)
     if after <= before:
-        return f"{reached}; one model of this loss does not improve on that, so the trunk can be used as it is."
-    gains = f"{100 * (after - before):+.2f} points of MAP@R"
-    change = f"{100 * (precision['mean'][first] - precision['mean'][PRETRAINED]):+.2f} of P@1"
+        return f"{reached} {NO_GAIN}"
     sure = after - map_at_r["ci95"][first] > before  # of one run nobody knows
-    return f"{reached}; training brings {gains}{'' if sure else ', which may be chance,'} and {change}."
+    chance = "" if sure else ", which may be chance,"
+    return f"{reached} {say('gain', gain=100 * (after - before), chance=chance, more=100 * (trained - untrained))}"
 
 
 def _of(records: StudyRecords, metric: str, setting: str = "concatenated") -> pd.DataFrame:

@@ -45,8 +45,8 @@ def render_page(records: StudyRecords, images: ImageSet, results: Found) -> str:
         _table(_in_order(rows, answer.losses_by_validation(records))),
         *_paragraphs(["Order: by the best trials on the validation classes, which choose.", *legend]),
         "<h2>What is found</h2>",
-        "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it, by "
-        f"{escape(labels.method_label(best))}. Solid green: the same class. Dashed red: another one.</p>",
+        "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it by this "
+        "loss. Solid green: the same class. Dashed red: another one.</p>",
         *(_strip(results, images, query) for query in neighbours.examples(results)),
         "<h2>What a wrong match looks like</h2>",
         *_wrong(results, images),

@@ -32,8 +32,7 @@ def pairs_figure(compared: Comparison) -> Figure:
         difference = labels.percent(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
         svg.tips(
             square,
-            f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference}, "
-            f"{'they differ' if verdict == differ else verdict}",
+            f"{labels.method_label(pair.a)} − {labels.method_label(pair.b)}: {difference}, {verdict}",
         )
         axis.add_patch(square)
     style.method_rows(axis, names)

@@ -15,15 +15,14 @@ from dmlrc.report.significance.measures import ALPHA, BORROWED, METRIC, OWN, Com
 
 
 def luck(compared: Comparison) -> str:
-    """Sentences on the luck that the tests of a study count, for the page of a reader's own loss."""
-    searches = compared.runs.groupby("method")["repetition"].nunique()
+    """The luck that the tests of a study count, for the page of a reader's own loss."""
     if compared.luck == OWN:
-        often = f"{searches.min()} to {searches.max()} times" if searches.nunique() > 1 else f"{searches.max()} times"
-        return f"Every method was searched {often}; the tests count the noise of search and of seed."
+        often = labels.listed(map(str, sorted(compared.runs.groupby("method")["repetition"].nunique().unique())))
+        return f"The tests count the noise of search and of seed. Searches of a method: {often}."
     if compared.luck == BORROWED:
         return (
-            "Every method was searched once, so the noise of its search cannot be seen; it is taken from "
-            f"`{compared.donor}`, in proportion to the mean score. The noise of seeds is measured here."
+            "Every method was searched once, so the noise of its search cannot be seen. It is taken from a study that "
+            f"searched again, in proportion to the mean score: `{compared.donor}`. The noise of seeds is measured here."
         )
     return (
         "Every method was searched once, and no study here searched twice. The tests see the noise of seeds alone; "

@@ -25,7 +25,7 @@ def peers_figure(peers: pd.DataFrame) -> Figure:
     figure, axis = charts.panel(3.2, xlabel="comparisons, sorted", ylabel="times as fast as the peer")
     colours = [style.BLUE if ratio >= 1 else style.RED for ratio in peers["ratio"]]
     dots = axis.scatter(peers.index + 1, peers["ratio"], s=14, color=colours)
-    svg.tips(dots, [f"{row.what}: {row.ratio:.2f} times as fast as {row.peer}" for row in peers.itertuples()])
+    svg.tips(dots, [f"{row.what} / {row.peer}: {row.ratio:.2f} times as fast" for row in peers.itertuples()])
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_yscale("log")
     return figure

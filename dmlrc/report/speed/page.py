@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import labels, prose
+from dmlrc.report import prose
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -110,17 +110,13 @@ def numbers() -> dict[str, float | str]:
     }
 
 
-def where(times: pd.DataFrame) -> str:
-    """The machine, versions and commit of measurements, and whether it was busy. times: `peers` or `growth`."""
-    device = times["device"].iloc[0] if "device" in times else "cpu"
-    machines = ", ".join(times["machine"].unique())
-    versions = [f"torch {', '.join(times['torch'].unique())}"] if "torch" in times else []
-    if "pytorch_metric_learning" in times:
-        versions.append(f"pytorch-metric-learning {', '.join(times['pytorch_metric_learning'].unique())}")
-    load = times["load"].max()
-    busy = f" Other work was under way, up to {load:.1f} processes at a time, which disturbs time on the clock most."
-    return (
-        f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'}"
-        f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(times['commit'].unique())} "
-        f"({', '.join(times['date'].unique())}).{busy if load > 1 else ''}"
-    )
+FACTS = ("machine", "device", "torch", "pytorch_metric_learning", "commit", "date")
+
+
+def made_on(times: pd.DataFrame) -> dict[str, str]:
+    """The machine, versions, commit and date of measurements, and the most processes beside them: name -> text.
+
+    times: `peers` or `growth`.
+    """
+    facts = {name.replace("_", "-"): ", ".join(times[name].unique()) for name in FACTS if name in times}
+    return facts | {"other processes": f"at most {times['load'].max():.1f}"}

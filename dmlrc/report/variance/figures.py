@@ -62,9 +62,9 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
         place=table.index,
         colour=np.where(table["part"] == "loss", style.RED, style.BLUE),
         tip=[
-            f"{row.part}: {labels.one_digit(row.against, low=row.low, high=row.high, unit=' %')} of a mean of "
-            f"{100 * row.mean:.1f} % on {row.classes} classes, {row.methods} losses, which lie "
-            f"{labels.one_digit(row.own, unit=' %')} apart"
+            f"{row.part}: {labels.one_digit(row.against, low=row.low, high=row.high, unit=' %')}; mean "
+            f"{100 * row.mean:.1f} %, {row.classes} classes, {row.methods} losses; losses: "
+            f"{labels.one_digit(row.own, unit=' %')}"
             for row in table.itertuples()
         ],
     )
@@ -155,7 +155,7 @@ def validation(title: str, both: pd.DataFrame) -> Figure:
     both = 100 * both.reset_index("method").set_index("method", append=True)
     for (_, name), row in both.iterrows():
         look = style.method_style(name)
-        scores = f"{row['validation']:.1f} % in validation, {row['test']:.1f} % in the test"
+        scores = f"{row['validation']:.1f} % in validation; {row['test']:.1f} % in the test"
         tip = f"{labels.method_label(name)}: {scores}"
         charts.mark(axis, row["validation"], row["test"], tip, look.marker, color=look.colour, markersize=5)
     for which in dict.fromkeys((both["validation"].idxmax(), both["test"].idxmax())):
