@@ -17,8 +17,6 @@ FIRST_CHOICES = ("multi_similarity", "cosface")
 """The losses that the page recommends."""
 CONTRASTIVE = tables.CLASSICS[0]
 TRIALS = (10, 25, 50, 100)
-LONGER = "rates-searched"
-"""The experiment around a table with searches of 100 trials, of the learning rate too."""
 AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 """What its searches looked for."""
 
@@ -95,13 +93,19 @@ def places_figure(distances: pd.DataFrame) -> Figure:
 def trials_paid(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The shortfall of the best of so many trials from the best of all searches of its loss, and the noise of a search.
 
-    Of the tables, and of the experiments around them with longer searches (`LONGER`). One row per study and method.
-    Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have (shares of
-    the best, validation MAP@R), and test: the SD of test MAP@R between its searches, a share of the mean, NaN for one.
+    Of the tables, and of those around them with longer searches, of the learning rate too. One row per study and
+    method. Columns: study, method, hyperparameters (how many are searched), those of `TRIALS` that its searches have
+    (shares of the best, validation MAP@R), test: the SD of test MAP@R between its searches, a share of the mean, NaN
+    for one, and searched (AT_SHARED_RATE or WITH_RATE).
     """
-    longer = filter(None, (editions.experiment_of(study.name, LONGER) for study in edition))
-    long_enough = (study for study in (*edition, *longer) if study.trials["trial"].max() + 1 >= TRIALS[0])
-    parts = [_trials_paid(study) for study in long_enough]
+    longer = filter(None, (editions.with_searched_rates(study.name) for study in edition))
+    kinds = ((AT_SHARED_RATE, edition, TRIALS[0]), (WITH_RATE, longer, TRIALS[-1]))
+    parts = [
+        _trials_paid(study).assign(searched=kind)
+        for kind, several, fewest in kinds
+        for study in several
+        if study.trials["trial"].max() + 1 >= fewest
+    ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["study", "method"])
 
 
@@ -125,8 +129,7 @@ def trials_paid_cells(paid: pd.DataFrame) -> pd.DataFrame:
 
 def _by_number(paid: pd.DataFrame) -> pd.DataFrame:
     """The means of `trials_paid` over losses and data sets: a row a kind of study and number of hyperparameters."""
-    longer = paid["study"].str.endswith(f"/{LONGER}").map({True: WITH_RATE, False: AT_SHARED_RATE})
-    groups = paid.groupby([longer.rename("searched"), "hyperparameters"])
+    groups = paid.groupby(["searched", "hyperparameters"])
     return groups[[count for count in (*TRIALS, "test") if count in paid]].mean().assign(losses=groups.size())
 
 
@@ -143,9 +146,9 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
     figure, axis = charts.panel(3.4, title)
     counts = [count for count in TRIALS if count in means and means[count].notna().any()]
     looks = {}
-    for place, (number, row) in enumerate(means.iterrows()):
-        text, colour = labels.plural(number, "hyperparameter"), colormaps["viridis"](place / len(means))
-        look = {"color": colour, "marker": "os^vPX"[place % 6], "markersize": 5, "linewidth": 1.5}
+    for number, row in means.iterrows():  # one look in all panels
+        text, colour = labels.plural(number, "hyperparameter"), colormaps["viridis"]((number - 1) / 5)
+        look = {"color": colour, "marker": "os^vPX"[(number - 1) % 6], "markersize": 5, "linewidth": 1.5}
         charts.mark(axis, range(len(counts)), 100 * row[counts], text, **look)
         hollow = look | {"linestyle": "", "markerfacecolor": "none"}
         charts.mark(axis, len(counts), 100 * row["test"], f"{text}: SD of test scores between searches", **hollow)
@@ -186,15 +189,19 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
 
 
 def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
-    """Percent, over the numbers of hyperparameters at the shared rate.
+    """Percent, over the numbers of hyperparameters at the shared rate; more and later_less_test with the rate too.
 
-    ten, twentyfive: the distance from the best after so many trials. later: what the trials after the 25th add;
-    later_less_test: the most by which that exceeds what the test scores of two searches scatter by.
+    ten, twentyfive: the distance from the best after so many trials. later: what trials 26 to 50 add; longest: trials
+    51 to 100, where searches were so long. more: the most of both; later_less_test: the most by which one of them
+    exceeds what the test scores of two searches scatter by.
     """
-    means = 100 * _by_number(paid).loc[AT_SHARED_RATE]
-    later = means[25] - means[50]
-    named = {"ten.one": means.loc[1, 10], "later_less_test": float((later - means["test"]).max())}
-    several = means[means.index > 1]
+    every = 100 * _by_number(paid)
+    added = -every[[count for count in TRIALS[1:] if count in every]].diff(axis=1).iloc[:, 1:]
+    beyond = added.sub(every["test"], axis=0)
+    means = every.loc[AT_SHARED_RATE]
+    named = {"ten.one": means.loc[1, 10], "more": added.max(axis=None), "later_less_test": beyond.max(axis=None)}
+    named |= prose.span("longest", added[TRIALS[-1]].dropna()) if TRIALS[-1] in added else {}
+    several, later = means[means.index > 1], added.loc[AT_SHARED_RATE][50]
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 
 

@@ -153,3 +153,13 @@ def experiment_of(main: str, experiment: str) -> StudyRecords | None:
     """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
     study = experiments.load_experiment(main, experiment)
     return study and repetitions.whole(study)
+
+
+def with_searched_rates(main: str) -> StudyRecords | None:
+    """The table around a study with the rates searched too: three times in 100 trials, else once in 50.
+
+    Of one under way the methods that have finished all their searches; it counts from two of them on.
+    """
+    around = (experiments.load_experiment(main, name) for name in ("rates-searched", "rate-searched"))
+    finished = map(repetitions.of_finished_methods, filter(None, around))
+    return next((study for study in finished if study.trials["method"].nunique() > 1), None)

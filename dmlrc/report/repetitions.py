@@ -49,3 +49,16 @@ def whole(recorded: StudyRecords) -> StudyRecords:
         name: frame[frame["repetition"].isin(done) | (frame["method"] == PRETRAINED)] for name, frame in frames.items()
     }
     return replace(recorded, **kept, meta=recorded.meta | {"repetitions": len(done)})
+
+
+@lru_cache(maxsize=256)
+def of_finished_methods(recorded: StudyRecords) -> StudyRecords:
+    """The records of the methods that have finished every planned repetition, and of the untrained trunk."""
+    planned, reruns = recorded.meta.get("repetitions", 1), recorded.meta["budget"]["reruns"]
+    methods = recorded.trials["method"].unique()
+    done = [method for method in methods if len(finished(recorded, [method], reruns)) >= planned]
+    if len(done) == len(methods):
+        return recorded
+    frames = {name: getattr(recorded, name) for name in FRAMES}
+    kept = {name: frame[frame["method"].isin([*done, PRETRAINED])] for name, frame in frames.items()}
+    return replace(recorded, **kept)

@@ -44,7 +44,11 @@ MOBILENET_DEPTHS = {
     "half": "half trained",
     "whole": "everything trained",
 }
-RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
+RATES = {
+    "rate-tenfold": ", at ten times the rate",
+    "rate-searched": ", rate searched",
+    "rates-searched": ", rate searched in 100 trials",
+}
 """The experiments that are tables of their own, with another learning rate."""
 
 METHODS_TABLE = "methods table"

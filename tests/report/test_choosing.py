@@ -30,9 +30,19 @@ def searches(values=BEST, scale=(1.0, 0.9)):
     return replace(made, trials=trials, scores=scores)
 
 
+def long_searches():
+    """The same with the rate searched too, and a better trial among the last fifty of each search."""
+    made = searches()
+    late = made.trials.assign(trial=made.trials["trial"] + 50, value=0.1)
+    late["value"] = late["value"].mask(late["trial"] == 99, 0.5)
+    trials = pd.concat([made.trials, late], ignore_index=True)
+    trials["params"] = [params | {"lr": 1e-5} for params in trials["params"]]
+    return replace(made, trials=trials, meta=made.meta | {"study": f"{NAME}/rates-searched"})
+
+
 @pytest.fixture
 def paid(monkeypatch):
-    monkeypatch.setattr(choosing.editions, "experiment_of", lambda *_: None)
+    monkeypatch.setattr(choosing.editions, "with_searched_rates", lambda main: None)
     return choosing.trials_paid([searches()])
 
 
@@ -59,16 +69,14 @@ def test_the_figure_has_a_line_a_number_of_hyperparameters_and_the_table_its_num
 
 
 def test_longer_searches_stand_apart_and_short_ones_are_left_out(monkeypatch):
-    longer = searches()
-    longer = replace(longer, meta=longer.meta | {"study": f"{NAME}/{choosing.LONGER}"})
-    monkeypatch.setattr(choosing.editions, "experiment_of", lambda *_: longer)
+    monkeypatch.setattr(choosing.editions, "with_searched_rates", lambda main: long_searches())
     found = choosing.trials_paid([searches()])
     figures = choosing.trials_figure(found)
     assert [each.axes[0].get_title() for each in figures] == [choosing.AT_SHARED_RATE, choosing.WITH_RATE]
     list(map(plt.close, figures))
     short = searches()
     short = replace(short, trials=short.trials[short.trials["trial"] < 9])
-    monkeypatch.setattr(choosing.editions, "experiment_of", lambda *_: None)
+    monkeypatch.setattr(choosing.editions, "with_searched_rates", lambda main: searches())  # of 50 trials
     assert choosing.trials_paid([short]).empty
 
 
@@ -79,3 +87,18 @@ def test_the_numbers_of_the_text(paid):
     assert told["ten.low"] == told["ten.high"] == pytest.approx(means.loc[2, 10])
     assert told["later.high"] == pytest.approx(means.loc[2, 25] - means.loc[2, 50])
     assert told["later_less_test"] == pytest.approx(told["later.high"] - means.loc[2, "test"])
+    assert told["more"] == told["later.high"]
+    assert not [name for name in told if name.startswith("longest")]
+
+
+def test_where_searches_were_longer_the_text_counts_trials_51_to_100(monkeypatch):
+    monkeypatch.setattr(choosing.editions, "with_searched_rates", lambda main: long_searches())
+    found = choosing.trials_paid([searches()])
+    told = choosing._of_trials(found)
+    # 0.40 and 0.36 of 0.5 after 50 trials, then 0.5 in every search
+    assert told["longest.low"] == told["longest.high"] == pytest.approx(100 * ((0.2 + 0.28) / 2))
+    assert told["more"] == told["longest.high"] > told["later.high"]
+    assert told["later_less_test"] == pytest.approx(told["more"] - 100 * 0.2 / 2**0.5)
+    cells = choosing.trials_paid_cells(found)
+    assert cells.loc[(choosing.WITH_RATE, 2), "100 trials"] == "0.0"
+    assert cells.loc[(choosing.AT_SHARED_RATE, 2), "100 trials"] == "–"

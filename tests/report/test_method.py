@@ -46,11 +46,18 @@ def test_a_method_at_other_rates_and_depths(found, monkeypatch):
     high = study(f"{CUB}/rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
     monkeypatch.setattr(page.editions, "published_beside", lambda edition: [alone])
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: high if name == "rate-tenfold" else None)
+    monkeypatch.setattr(page.editions, "with_searched_rates", lambda main: None)
     cells = page.elsewhere([records], SECOND)
     assert list(cells.index) == ["CUB-200 (2010), at ten times the rate", "CUB-200 (2010), embedder alone"]
     assert cells["MAP@R"].str.startswith(("5.", "4.9", "20.", "19.9")).all()
     assert set(cells["untrained trunk"]) == {"–"}
     assert list(page.elsewhere([records], BEST).index) == ["CUB-200 (2010), embedder alone"]
+    searched = study(f"{CUB}/rates-searched", dict.fromkeys(EIGHT, 0.1), search=0.02)
+    monkeypatch.setattr(page.editions, "with_searched_rates", lambda main: searched)
+    row = page.elsewhere([records], BEST).loc["CUB-200 (2010), rate searched in 100 trials"]
+    assert row["reruns"] == "9"
+    half = tables.by_method(tables.accuracy(searched))["ci95"][BEST]  # of search and seed
+    assert row["MAP@R"].endswith(f"± {100 * half:.2f}")
 
 
 @loop("name", notes.SHOWN)

@@ -52,6 +52,16 @@ def test_where_no_repetition_is_finished_all_that_is_there_is_shown():
     assert repetitions.whole(once) is once
 
 
+def test_of_a_table_under_way_the_methods_with_all_their_searches_may_be_taken_alone():
+    found = under_way(["triplet", "margin"])
+    kept = repetitions.of_finished_methods(found)
+    assert set(kept.trials["method"]) == set(kept.scores["method"]) == {"triplet", "margin"}
+    assert kept.searches == 3
+    assert repetitions.of_finished_methods(under_way(["triplet"], reruns=2)).trials.empty
+    whole = under_way(list(flat()))
+    assert repetitions.of_finished_methods(whole) is whole
+
+
 def test_editions_and_the_table_in_the_terminal_show_what_is_finished(monkeypatch):
     found = under_way(["triplet"])
     monkeypatch.setattr(editions.records, "load", lambda name: found)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawings import drawn
-from factories import fake_records
+from factories import fake_records, searched_study
 from scipy import stats
 
 from dmlrc import records
@@ -20,6 +20,7 @@ from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, statistics
 from dmlrc.report.results_table import GAP, LIFT
+from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.variance import figures, levers, measures, page, searches
 
@@ -290,6 +291,18 @@ class TestSearches:
         assert lost.short == pytest.approx(searches.FAR + 0.001)
         assert labels.cells(searches.stuck([records]).set_index("study"), page.STUCK_CELLS)["search"].tolist() == ["2"]
 
+    def test_a_search_at_the_shared_rate_is_not_stuck_because_another_rate_is_better(self, monkeypatch):
+        shared = study(search=0.0, name="cub200-2010-frozen")
+        rates = study(search=0.0, name="cub200-2010-frozen/rates-searched")
+        own = rates.trials["method"].map({"margin": 1.1, "arcface": 0.9}).fillna(1.0)
+        rates = replace(rates, trials=rates.trials.assign(value=rates.trials["value"] * own))
+        monkeypatch.setattr(searches, "_later", lambda main: None)
+        monkeypatch.setattr(searches.editions, "with_searched_rates", lambda main: rates)
+        lost = searches.stuck([shared])
+        assert set(lost["method"]) == {"arcface"}  # with the rate searched, below what the shared rate reaches
+        assert lost["rate_searched"].all()
+        assert lost["short"].tolist() == pytest.approx([0.1] * 3)
+
     def test_luck_by_the_number_of_hyperparameters_is_that_of_plain_loops(self, monkeypatch):
         monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
         records = study(name="cub200-2010-frozen")
@@ -472,6 +485,65 @@ def test_a_study_at_other_rates(monkeypatch):
     assert len(axis.lines) == 3 + 1  # and the trunk
     drawn = {tuple(np.round(line.get_ydata(orig=False), 3)) for line in axis.lines[:3]}
     assert drawn == {tuple(np.round(100 * row, 3)) for row in found.means.to_numpy()}
+
+
+THREE = {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}
+
+
+def thrice(name="cub200-2010-frozen/rates-searched", finished=tuple(THREE)):
+    """Rates searched three times; the last rerun is missing of all methods but those that have finished."""
+    made = searched_study(name, THREE, search=0.01, seed=0.001)
+    rates = [{"lr": 10.0 ** -(5 + repetition)} for repetition in made.trials["repetition"]]
+    meta = made.meta | {"repetitions": 3, "budget": made.meta["budget"] | {"reruns": 3}}
+    reruns = made.reruns[made.reruns["method"].isin(finished) | (made.reruns[["repetition", "rerun"]] < 2).any(axis=1)]
+    return replace(made, trials=made.trials.assign(params=rates), reruns=reruns, meta=meta)
+
+
+def around(monkeypatch, **found):
+    """The study with shared rates, and around it these, the one at a rate too high among them."""
+    high = table("cub200-2010-frozen/rate-tenfold", THREE, 1e-5)
+    monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
+    named = {name.replace("_", "-"): made for name, made in found.items()}
+    monkeypatch.setattr(measures.experiments, "load_experiment", lambda main, name: named.get(name))
+    return table("cub200-2010-frozen", THREE, 1e-6, 3)
+
+
+def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
+    searched = thrice()
+    chosen = around(monkeypatch, rates_searched=searched, rate_searched=table("mine", THREE, 1e-6))
+    found = measures.at_rates(chosen)
+    assert found.by_rate["searched for each"] is searched
+    compared = found.compared["searched for each"]
+    assert compared.luck == significance.OWN
+    halves = (found.scores["searched for each"]["high"] - found.scores["searched for each"]["low"]) / 2
+    assert (halves > 0.005).all()  # the seeds alone would make it 0.001
+    high = found.compared["too high"]
+    assert (high.luck, high.donor) == (significance.BORROWED, chosen.name)  # not from searches of another space
+    cells, _ = page.rates_cells(found)
+    assert cells.loc["Margin", "rate found"] == "10⁻⁵, 10⁻⁶, 10⁻⁷"
+    said = page.levels_cells(found).loc["searched for each"]
+    assert said["pairs that differ"].endswith(" of 3")
+    assert "±" in said["newer over Contrastive"]
+    told = page._of_searched_rates(found)
+    means = compared.summary["mean"]
+    assert told["searched.best"] == means.idxmax()
+    assert told["searched.tied"] == float(compared.summary.loc["contrastive", "among_best"])
+    assert told["searched.gaps_of"] == 3
+
+
+def test_rates_searched_three_times_count_where_two_methods_have_finished(monkeypatch):
+    once = table("mine", THREE, 1e-6)
+    rates = [{"lr": 1e-5}] * len(once.trials)
+    once = replace(once, trials=once.trials.assign(params=rates))
+    for finished in range(4):
+        names = tuple(THREE)[:finished]
+        found = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=names), rate_searched=once))
+        assert found.by_rate["searched for each"].name == (thrice().name if finished > 1 else "mine")
+        assert set(found.compared["searched for each"].methods) == set(names if finished > 1 else THREE)
+        assert len(page.rates_cells(found)[0]) >= 3
+    nothing = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=())))
+    assert list(nothing.by_rate) == ["too high", "chosen"]
+    assert page._of_searched_rates(nothing) == {}
 
 
 def told_at(summaries, df):

@@ -141,16 +141,17 @@ def standing_cells(by_title: Mapping[str, StudyRecords], method: str) -> pd.Data
 def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """Concatenated MAP@R of a method in other tables, as cells: at other rates and depths of training, first runs.
 
-    Intervals of seeds alone: each was searched once.
+    Intervals of search and seed where searches were repeated, else of seeds alone.
     """
-    at_rates = [editions.experiment_of(main.name, name) for main in edition for name in titles.RATES]
+    tenfold = editions.records_around(edition, "rate-tenfold").values()
+    searched = filter(None, (editions.with_searched_rates(main.name) for main in edition))
     rows = []
-    for records in [*filter(None, at_rates), *editions.published_beside(edition)]:
+    for records in [*tenfold, *searched, *editions.published_beside(edition)]:
         if method in set(tables.accuracy(records)["method"]):
             score = _score(titles.title(records.name), records, method, "map_at_r")
-            reruns = records.scores.loc[records.scores["method"] == method, "rerun"].nunique()
+            reruns = records.scores.loc[records.scores["method"] == method, ["repetition", "rerun"]].drop_duplicates()
             rows += [score | {"cut_off": tables.cut_off(records).get(method, 0.0)}]
-            rows += [{"row": score["row"], "column": "reruns", "text": str(reruns)}]
+            rows += [{"row": score["row"], "column": "reruns", "text": str(len(reruns))}]
             rows += [{"row": score["row"], "column": "untrained trunk", "mean": score["untrained"]}]
     return results_table(pd.DataFrame(rows))[0].rename_axis("Study") if rows else pd.DataFrame()
 

@@ -391,10 +391,11 @@ class AtRates:
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
-        """The rate of each method's best trial, where rates were searched."""
+        """The rate of the best trial of each search, by method and repetition, where rates were searched."""
         trials = self.by_rate[SEARCHED].trials
-        trials = trials[trials["method"].isin(self.compared[SEARCHED].methods)]
-        best = trials.loc[trials.groupby("method")["value"].idxmax()].set_index("method")
+        trials = trials[trials["method"].isin(self.compared[SEARCHED].methods) & trials["value"].notna()]
+        searches = ["method", "repetition"]
+        best = trials.loc[trials.groupby(searches)["value"].idxmax()].set_index(searches)
         return best["params"].map(lambda params: params[LEARNING_RATE])
 
 
@@ -404,13 +405,13 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     A study under way counts with the methods that have finished.
 
     The intervals count search and seed; a study whose methods were searched once borrows the noise of search from the
-    others, but not where rates were searched too: they cannot know how a search of another space scatters, and there
-    the intervals count seeds alone.
+    others. Where rates were searched too, nothing is borrowed or lent, since searches of another space scatter
+    otherwise: searched once, intervals there count seeds alone.
     """
     candidates = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
         CHOSEN: records,
-        SEARCHED: editions.experiment_of(records.name, "rate-searched"),
+        SEARCHED: editions.with_searched_rates(records.name),
     }
     methods = {which: set(significance.means(study).index) for which, study in candidates.items() if study is not None}
     common = {which: names & methods[CHOSEN] for which, names in methods.items() if which != CHOSEN}
@@ -419,8 +420,9 @@ def at_rates(records: StudyRecords) -> AtRates | None:
         return None
     common[CHOSEN] = set.union(*common.values())
     by_rate = {which: candidates[which] for which in candidates if which in common}
+    lenders = [study for which, study in by_rate.items() if which != SEARCHED]
     compared = {
-        which: significance.compare(study, [] if which == SEARCHED else list(by_rate.values())).only(common[which])
+        which: significance.compare(study, [] if which == SEARCHED else lenders).only(common[which])
         for which, study in by_rate.items()
     }
     return AtRates(by_rate, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))

@@ -84,7 +84,7 @@ def rate_head(at: AtRates, which: str) -> str:
 
 
 def rates_cells(at: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Test scores at each rate as cells and marks, a row a method; last, where rates were searched, those found."""
+    """Test scores at each rate as cells and marks, a row a method; last, where rates were searched, what each found."""
     parts = []
     for which, records in at.by_rate.items():
         head, gap = rate_head(at, which), visible(at.compared[which])
@@ -93,7 +93,7 @@ def rates_cells(at: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
     cells, marks = results_table(with_foot(pd.concat(parts, ignore_index=True)))
     if SEARCHED in at.by_rate:
-        rates = at.rates_found().map(labels.rate)
+        rates = at.rates_found().map(labels.rate).groupby("method").agg(", ".join)
         cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in (cells, marks))
 
@@ -134,7 +134,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
         by_count = table.groupby(table["hyperparameters"] > 1)[name].mean()
         named |= {f"{name}.one": 100 * by_count.get(False, np.nan), f"{name}.more": 100 * by_count.get(True, np.nan)}
-    at_shared, rates = (lost[lost["study"].str.endswith("/rate-searched") == searched] for searched in (False, True))
+    at_shared, rates = (lost[lost["rate_searched"] == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
     named |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
     named |= {"stuck.most": 100 * lost["short"].max(), "stuck.bound": 100 * searches.FAR}
@@ -147,7 +147,7 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
     at = measures.at_rates(study)
     moves = 100 * levers(study, at)
     named = {**moves["value"], "loss.high": moves.loc["loss", "high"], **_of_parts(study), **_of_grid(study)}
-    return named | _of_rates(at) | _of_searches(study)
+    return named | _of_rates(at) | _of_searched_rates(at) | _of_searches(study)
 
 
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
@@ -185,15 +185,34 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     """The effects of too high a rate on the test scores, in points.
 
     gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns cut off; newer:
-    the newer losses over the contrastive one, with the least that the interval allows.
+    the newer losses over the contrastive one at each rate, with the least and the most that the interval allows.
     """
     table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
     stopped = at.by_rate[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     named = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
     named["cut_off"] = 100 * float((stopped == "limit").mean())
-    for which, name in ((TOO_HIGH, "too_high"), (CHOSEN, "chosen")):
-        lead = table.loc[which, tables.CLASSICS[0]]
-        named |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
+    names = {TOO_HIGH: "too_high", CHOSEN: "chosen", SEARCHED: "searched"}
+    for which, lead in table[tables.CLASSICS[0]].items():
+        key = f"newer.{names[which]}"
+        named |= {key: 100 * lead.value, f"{key}.least": 100 * lead.low, f"{key}.most": 100 * lead.high}
+    return named
+
+
+def _of_searched_rates(at: AtRates) -> dict[str, float | str]:
+    """The contrastive loss among those whose rates were searched, where they were: at the shared rate ("shared") and
+    with the rate searched ("searched").
+
+    best: the loss with the highest mean; tied: 1 if the contrastive loss ties with it; rank_low, rank_high: the ranks
+    that it may have. searched.gaps: how many gaps between two losses change by more than noise, of searched.gaps_of.
+    """
+    if SEARCHED not in at.by_rate:
+        return {}
+    named = dict(zip(("searched.gaps", "searched.gaps_of"), at.moved(SEARCHED), strict=True))
+    for which, name in ((CHOSEN, "shared"), (SEARCHED, "searched")):
+        summary = at.compared[which].only(at.beside(SEARCHED).index).summary
+        own = summary.loc[tables.CLASSICS[0]]
+        named |= {f"{name}.best": summary["mean"].idxmax(), f"{name}.tied": float(own["among_best"])}
+        named |= {f"{name}.{end}": float(own[end]) for end in ("rank_low", "rank_high")}
     return named
 
 

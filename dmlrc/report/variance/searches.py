@@ -72,15 +72,19 @@ def _later(main: StudyRecords) -> StudyRecords | None:
 def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The searches that ended more than FAR below the best one of their loss on the same data, the furthest first.
 
-    Columns: study, method, repetition, value (validation MAP@R of its best trial), best (that of the best search) and
-    short (a fraction of this). Where rates were searched too, searches at the shared rate count as others of the loss.
+    Columns: rate_searched (whether the rate was too), study, method, repetition, value (validation MAP@R of its best
+    trial), best (that of the best search) and short (a fraction of this). A search of the rate is held against all, one
+    at the shared rate against its like: better rates are out of its reach.
     """
     parts = []
     for main in edition:
-        around = (main, _later(main), editions.experiment_of(main.name, "rate-searched"))
-        runs = {study.name: study.trials for study in around if study is not None}
-        ends = pd.concat(runs, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
-        parts.append(ends.assign(best=ends.groupby("method")["value"].transform("max")))
+        around = ((False, main), (False, _later(main)), (True, editions.with_searched_rates(main.name)))
+        runs = {(searched, study.name): study.trials for searched, study in around if study is not None}
+        keys = ["rate_searched", "study", "method", "repetition"]
+        ends = pd.concat(runs, names=keys[:2]).groupby(keys)["value"].max().reset_index()
+        every, shared = ends["value"], ends["value"].mask(ends["rate_searched"])
+        best, own = (values.groupby(ends["method"]).transform("max") for values in (every, shared))
+        parts.append(ends.assign(best=best.where(ends["rate_searched"], own)))
     table = pd.concat(parts, ignore_index=True)
     table["short"] = 1 - table["value"] / table["best"]
     return table[table["short"] > FAR].sort_values("short", ascending=False, ignore_index=True)
