@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from drawings import EMPTY, without_a_file
 from factories import write_fake_experiments, write_fake_study
@@ -15,7 +16,7 @@ from IPython.utils.capture import capture_output
 
 from dmlrc import records, studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, golden, importances, statistics, svg
+from dmlrc.report import build, editions, golden, importances, publish, statistics, svg
 from dmlrc.report.roth2020 import toy
 from dmlrc.studies import experiments
 
@@ -53,11 +54,13 @@ _known: dict[str, "Book"] = {}
 
 @dataclass(frozen=True)
 class Book:
-    """A book whose chapters have been executed: its studies, its folder, and what it has of the files of `GOLDEN`."""
+    """A book whose chapters have been executed: its studies, its folder, what it has of the files of `GOLDEN`, and of
+    each table its cells and their marks."""
 
     studies: str
     home: Path
     golden: dict[str, str]
+    tables: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]]
 
     @property
     def chapters(self) -> Path:
@@ -96,7 +99,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             else:
                 for folder in ("results", "benchmarks"):
                     (home / folder).symlink_to(ROOT / folder)
-            _known[name] = Book(shown, home, _chapters(shown, home))
+            _known[name] = Book(shown, home, *_chapters(shown, home))
     return _known[name]
 
 
@@ -115,11 +118,13 @@ def copy_measurements(home: Path) -> None:
     shutil.copytree(ROOT / "results" / "measured", home / "results" / "measured")
 
 
-def _chapters(shown: str, home: Path) -> dict[str, str]:
-    """Write every chapter with its outputs; return what they have of the files of `GOLDEN`."""
+def _chapters(shown: str, home: Path) -> tuple[dict, dict]:
+    """Write every chapter with its outputs; return what they have of the files of `GOLDEN`, and all tables."""
     found: dict[str, str] = {}
+    tables: dict[str, tuple] = {}
     for page in build.chapters():
         with golden.collected_files(GOLDEN, shown=True) as files, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(publish, "table", keeping(publish.table, tables))
             if shown != STUDIES:
                 patch.setattr(svg, "to_svg", without_a_file)
             elif Path(page.name).stem not in LOOKED_AT:
@@ -129,7 +134,17 @@ def _chapters(shown: str, home: Path) -> dict[str, str]:
         found |= files
     if shown != STUDIES:
         found |= golden.verdict_files("published")
-    return found
+    return found, tables
+
+
+def keeping(show, tables):
+    """`publish.table`, which keeps the cells and the marks of what it shows."""
+
+    def table(name, cells, caption, data=None, marks=None, **more):
+        tables[name] = cells, marks
+        show(name, cells, caption, data, marks, **more)
+
+    return table
 
 
 def finished(page: build.Page, shown: str) -> nbformat.NotebookNode:

@@ -74,20 +74,20 @@ def pack_icons(names: Iterable[str], images: np.ndarray) -> Drawn:
     names, first = list(names), classes(images)
     styles = images.shape[1]
     twice = {other for _, other in alike(images.reshape(len(images) * styles, -1))}
-    kept, rows = [], []
-    for icon in np.argsort(first, kind="stable"):
+    kept, rows, order = [], [], np.argsort(first, kind="stable")
+    for icon in order:
         for place, style in enumerate(STYLES):
             if icon * styles + place not in twice:
                 kept.append(images[icon, place])
                 rows.append((names[first[icon]], names[icon], style))
-    return Drawn(np.array(kept), tuple(rows))
+    return Drawn(np.array(kept), tuple(rows), tuple((names[first[icon]], names[icon]) for icon in order))
 
 
-def counts(icons: int, drawn: Drawn) -> str:
+def counts(drawn: Drawn) -> str:
     """Count icons, classes and images, and the classes of how many images."""
     of_class = Counter(row[0] for row in drawn.rows)
     sizes = ", ".join(f"{many} of {size}" for size, many in sorted(Counter(of_class.values()).items()))
-    return f"{icons:,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {sizes}"
+    return f"{len(drawn.icons):,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {sizes}"
 
 
 if __name__ == "__main__":
@@ -95,4 +95,4 @@ if __name__ == "__main__":
     icons = bodies(Path(archive))
     drawn = pack_icons(icons, np.array([[greys(body) for body in styles] for styles in icons.values()]))
     write_icons(drawn, FOLDER)
-    print(counts(len(icons), drawn))
+    print(counts(drawn))

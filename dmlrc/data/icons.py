@@ -4,7 +4,8 @@ A class is an icon, an image one of its styles (baseline, outline, round, sharp,
 the shape of Stanford Online Products. Icons that share an image in any style are one class, named after the first of
 them, and an image that a class has twice is kept once, so classes have 1 to 13 images; one with a single image is never
 retrieved. Strokes are light (255) on dark (0), in 16 greys. `python -m dmlrc.data.icon_set` makes the files:
-`images.npy.xz`, `images.csv` (the class, the icon and the style of each image), the licence and a README.
+`images.npy.xz`, `images.csv` (the class, the icon and the style of each image), `icons.csv` (the class of each icon, of
+those too whose images are all another's), the licence and a README.
 """
 
 import csv
@@ -21,16 +22,17 @@ SIZE = 32
 STYLES = ("baseline", "outline", "round", "sharp", "twotone")
 FOLDER = Path(__file__).parent / "embedded" / "icons"
 _GREYS = 15  # an image has 4 bits a pixel, of which 15 is white
-_COLUMNS = ("class", "icon", "style")
+_COLUMNS = {"images.csv": ("class", "icon", "style"), "icons.csv": ("class", "icon")}
 
 
 @dataclass(frozen=True)
 class Drawn:
     """Icons as they are stored. greys: (N, 32, 32) uint8 in 0..15. rows: of each image its class, icon and style; the
-    images of a class stand together, the classes by name."""
+    images of a class stand together, the classes by name. icons: of each icon its class and its name."""
 
     greys: np.ndarray
     rows: tuple[tuple[str, str, str], ...]
+    icons: tuple[tuple[str, str], ...]
 
 
 def load_icons(size: int = SIZE) -> ImageSet:
@@ -47,9 +49,11 @@ def read_icons(folder: Path) -> Drawn:
     """Read what `write_icons` wrote."""
     with lzma.open(folder / "images.npy.xz") as stream:
         pairs = np.load(stream)  # (N, 32, 16)
-    with (folder / "images.csv").open(newline="", encoding="utf-8") as stream:
-        _, *rows = map(tuple, csv.reader(stream))
-    return Drawn(np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(len(pairs), SIZE, SIZE), tuple(rows))
+    tables = []
+    for name in _COLUMNS:
+        with (folder / name).open(newline="", encoding="utf-8") as stream:
+            tables.append(tuple(map(tuple, csv.reader(stream)))[1:])
+    return Drawn(np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(len(pairs), SIZE, SIZE), *tables)
 
 
 def write_icons(drawn: Drawn, folder: Path) -> None:
@@ -57,5 +61,6 @@ def write_icons(drawn: Drawn, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(folder / "images.npy.xz", "wb", preset=9) as stream:
         np.save(stream, drawn.greys[..., ::2] << 4 | drawn.greys[..., 1::2])
-    with (folder / "images.csv").open("w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream, lineterminator="\n").writerows((_COLUMNS, *drawn.rows))
+    for (name, columns), rows in zip(_COLUMNS.items(), (drawn.rows, drawn.icons), strict=True):
+        with (folder / name).open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, lineterminator="\n").writerows((columns, *rows))

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import charts, editions, labels, prose, published, tables, titles
+from dmlrc.report import charts, common, editions, labels, prose, published, tables, titles
+from dmlrc.report.results_table import ABSENT, LIFT, TIE, results_table
 from dmlrc.report.significance import measures as significance
 
 FIRST_CHOICES = ("multi_similarity", "cosface")
@@ -25,35 +26,41 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The distance of each method behind the best of its table in concatenated MAP@R, and whether the two tie.
 
     Our tables, then the three published ones. Columns: method, table (a study, or a data set of the Reality Check),
-    ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""). The untrained
-    trunk is left out.
+    ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""), lift (of the
+    table, see `tables.lift`). The untrained trunk is left out.
     """
     paper, rows = published.musgrave_tables(), []
     for name, frame in ({study.name: tables.accuracy(study) for study in edition} | paper).items():
         deciding = tables.deciding(frame)
+        lift = tables.lift(tables.by_method(frame)["mean"])
         deciding = deciding.assign(tied=tables.marks(deciding) != "").query("method != @PRETRAINED")
         behind = deciding["mean"].max() - deciding["mean"]
-        rows.append(deciding[["method", "tied"]].assign(table=name, ours=name not in paper, behind=behind, state=""))
+        facts = {"table": name, "ours": name not in paper, "behind": behind, "state": "", "lift": lift}
+        rows.append(deciding[["method", "tied"]].assign(**facts))
     for study in edition:
         fallen = tables.fallen(study)
         states = {"method": list(fallen), "state": list(fallen.values())}
         rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
-    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state"]]
+    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state", "lift"]]
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind."""
-    by_table = (distances.pivot(index="method", columns="table", values=name) for name in ("behind", "tied", "state"))
-    behind, tied, states = by_table
-    order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)})
-    order = order.sort_values(["ties", "behind"])
-    columns = list(dict.fromkeys(distances["table"]))
-    behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
-    heads = [f"{name}, published" if name in published.DATASETS else titles.title(name) for name in columns]
-    index = [labels.method_label(name) for name in behind.index]
-    cells = behind.map(lambda value: f"{100 * value:.1f}").where(behind.notna(), states.fillna("–"))
-    marks = tied.eq(True).map({True: "tie", False: ""}.get)
-    return cells.set_axis(heads, axis=1).set_axis(index), marks.set_axis(heads, axis=1).set_axis(index)
+    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind.
+
+    Last, how far training lifts the mean of each table.
+    """
+    by_method = distances.groupby("method")
+    order = pd.DataFrame({"ties": -by_method["tied"].sum().astype(int), "behind": by_method["behind"].mean()})
+    order = order.sort_values(["ties", "behind"]).index
+    names = distances["table"].unique()
+    heads = {name: f"{name}, published" if name in published.DATASETS else titles.title(name) for name in names}
+    marks = distances["tied"].map({True: TIE, False: ""})
+    scores = distances.assign(mean=distances["behind"], form=".1%", text=distances["state"], mark=marks)
+    lifts = distances.dropna(subset="lift").drop_duplicates("table")
+    lifts = lifts.assign(method=LIFT, mean=lifts["lift"], form="+.2%", mark="")
+    rows = pd.concat([scores, lifts], ignore_index=True)
+    row = common.in_order(rows["method"], [*order, *[LIFT] * bool(len(lifts))], labels.method_label)
+    return results_table(rows.assign(row=row, column=rows["table"].map(heads)))
 
 
 def never_behind(distances: pd.DataFrame, ours: bool = False) -> list[str]:
@@ -65,13 +72,13 @@ def never_behind(distances: pd.DataFrame, ours: bool = False) -> list[str]:
 
 def places_figure(distances: pd.DataFrame) -> Figure:
     """A row a method, a column a table: the distance behind the best as a dot, filled where the two tie."""
-    cells, marks = place_cells(distances)
+    cells, marks = (frame.drop(index=LIFT, errors="ignore") for frame in place_cells(distances))
     figure, axis = charts.panel(0.3 * len(cells) + 1)
     for column, head in enumerate(cells.columns):
         for row, method in enumerate(cells.index):
-            if cells.loc[method, head] == "–":
+            if cells.loc[method, head] == ABSENT:
                 continue
-            tie = marks.loc[method, head] == "tie"
+            tie = marks.loc[method, head] == TIE
             axis.plot(column, row, "o", color="C0", markerfacecolor="C0" if tie else "none", markersize=9)
             axis.annotate(cells.loc[method, head], (column, row), (9, 0), textcoords="offset points", va="center")
     axis.set_yticks(range(len(cells)), cells.index)

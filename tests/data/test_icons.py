@@ -14,6 +14,8 @@ import torch
 from dmlrc import data, losses, metrics
 from dmlrc.data import batches, icon_set, icons, splits
 from dmlrc.errors import UsageError
+from dmlrc.metrics import clustering, neighbours
+from dmlrc.report.untrained import nmi_of_random
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,20 @@ def drawn():
 @pytest.fixture(scope="module")
 def of_test(drawn):
     return splits.halves(drawn.labels).test
+
+
+@pytest.fixture(scope="module")
+def of_train(drawn):
+    """The labels of the training images of the first fold."""
+    return drawn.labels[splits.halves(drawn.labels).folds[0].train]
+
+
+@pytest.fixture(scope="module")
+def embedded(drawn, of_test):
+    """The test images as points around a centre of their class, (N, 16) float32, and their labels."""
+    rng, labels = np.random.default_rng(0), drawn.labels[of_test]
+    points = rng.normal(size=(len(labels), 16)) + rng.normal(size=(labels.max() + 1, 16))[labels]
+    return torch.nn.functional.normalize(torch.from_numpy(points).float()), labels
 
 
 # Drawing
@@ -68,9 +84,10 @@ def test_what_is_packed_is_written_and_read(tmp_path):
     icons.write_icons(packed, tmp_path / "icons")
     found = icons.read_icons(tmp_path / "icons")
     assert found.rows == packed.rows
+    assert found.icons == packed.icons == (("a", "a"), ("a", "c"), ("b", "b"))
     assert np.array_equal(found.greys, packed.greys)
     assert np.array_equal(found.greys[4:8], images[2, :4])
-    assert icon_set.counts(3, packed) == "3 icons, 13 images, 2 classes by their images: 1 of 5, 1 of 8"
+    assert icon_set.counts(packed) == "3 icons, 13 images, 2 classes by their images: 1 of 5, 1 of 8"
 
 
 def test_an_archive_is_read_by_icon_and_style(tmp_path):
@@ -141,17 +158,65 @@ def test_halves_are_1004_classes_each_and_folds_have_pairs(drawn):
         assert np.bincount(drawn.labels[fold.val]).max() > 1
 
 
-def test_scores_are_those_of_a_plain_loop(drawn, of_test):
-    rng, names = np.random.default_rng(0), ("precision_at_1", "r_precision", "map_at_r")
-    labels = drawn.labels[of_test]
-    points = rng.normal(size=(len(labels), 16)) + rng.normal(size=(labels.max() + 1, 16))[labels]
-    points = torch.nn.functional.normalize(torch.from_numpy(points).float())
+SCORES = ("precision_at_1", "r_precision", "map_at_r")
+
+
+def test_scores_are_those_of_a_plain_loop(embedded):
+    points, labels = embedded
     some = labels < labels.min() + 300  # classes of 1 to 13 images
-    found = metrics.evaluate(points[some], labels[some], names=names)
-    assert [found[name] for name in names] == pytest.approx(plain_scores(points[some].double().numpy(), labels[some]))
+    found = metrics.evaluate(points[some], labels[some], names=SCORES)
+    assert [found[name] for name in SCORES] == pytest.approx(plain_scores(points[some].double().numpy(), labels[some]))
     assert 0.1 < found["map_at_r"] < 0.9
-    of_all = metrics.evaluate(points, labels, names=names)
+    of_all = metrics.evaluate(points, labels, names=SCORES)
     assert of_all["map_at_r"] < found["map_at_r"]  # 1,004 classes are more to confuse it with
+
+
+def test_neighbours_among_all_test_classes_are_those_of_scikit_learn_and_so_are_the_scores(embedded):
+    from sklearn.neighbors import NearestNeighbors
+
+    points, labels = embedded
+    most = np.bincount(labels).max() - 1
+    judge = NearestNeighbors(n_neighbors=most, algorithm="brute").fit(points.double().numpy())
+    distances, columns = judge.kneighbors()
+    blocks = list(neighbours.nearest(points, points, most, torch.arange(len(points))))
+    assert torch.cat([rows for rows, *_ in blocks]).tolist() == list(range(len(points)))
+    np.testing.assert_allclose(torch.cat([near for _, near, _ in blocks]), distances**2, atol=1e-5)
+    assert (torch.cat([found for *_, found in blocks]).numpy() == columns).mean() > 0.999  # but where rounding decides
+    sizes = np.bincount(labels)
+    scores = []
+    for hits, r in zip(labels[columns] == labels[:, None], sizes[labels] - 1, strict=True):
+        if r:
+            precision = np.cumsum(hits[:r]) / np.arange(1, r + 1)
+            scores.append((hits[0], hits[:r].mean(), (precision * hits[:r]).mean()))
+    found = metrics.evaluate(points, labels, names=(*SCORES, "num_excluded_queries"))
+    assert [found[name] for name in SCORES] == pytest.approx(np.mean(scores, axis=0), abs=1e-4)
+    assert found["num_excluded_queries"] == (sizes == 1).sum() == len(labels) - len(scores)
+    of_class = metrics.per_class(points, labels)
+    assert len(of_class.classes) == 1004
+    assert np.array_equal(np.isnan(of_class.scores["map_at_r"]), of_class.queries == 0)
+    weighted = np.nansum(of_class.scores["map_at_r"] * of_class.queries) / of_class.queries.sum()
+    assert weighted == pytest.approx(found["map_at_r"])
+
+
+def entropy(items):
+    shares = np.array(list(Counter(items).values())) / len(items)
+    return -(shares * np.log(shares)).sum()
+
+
+def test_1004_clusters_are_scored_by_the_formulas_and_chance_scores_high(embedded):
+    points, labels = embedded
+    clusters = clustering.find_clusters(points, k=1004)
+    assert len(set(clusters.tolist())) == 1004
+    both = list(zip(labels.tolist(), clusters.tolist(), strict=True))
+    classes, found = (entropy(side) for side in zip(*both, strict=True))
+    scores = metrics.evaluate(points, labels, names=("nmi", "f1"))
+    assert scores["nmi"] == pytest.approx(2 * (classes + found - entropy(both)) / (classes + found))
+    same = [sum(n * (n - 1) for n in Counter(items).values()) for items in (both, labels.tolist(), clusters.tolist())]
+    assert scores["f1"] == pytest.approx(2 * same[0] / (same[1] + same[2]))
+    random = torch.from_numpy(np.random.default_rng(1).normal(size=points.shape)).float()
+    chance = metrics.evaluate(torch.nn.functional.normalize(random), labels, names=("nmi",))["nmi"]
+    assert chance == pytest.approx(nmi_of_random(1004, len(labels) / 1004), abs=0.03)
+    assert chance < scores["nmi"] < chance + 0.05  # whatever clusters of so few are
 
 
 def plain_scores(points, labels):
@@ -169,9 +234,8 @@ def plain_scores(points, labels):
 
 
 @pytest.mark.parametrize(("m", "classes"), [(4, 8), (1, 32)])
-def test_batches_have_as_many_classes_as_they_should(drawn, m, classes):
-    train = splits.halves(drawn.labels).folds[0].train
-    labels = drawn.labels[train]
+def test_batches_have_as_many_classes_as_they_should(of_train, m, classes):
+    labels = of_train
     sizes = np.bincount(labels)
     for batch in itertools.islice(batches.ClassBalanced(labels, classes, m, 0), 200):
         drawn_of = Counter(labels[batch].tolist())
@@ -179,6 +243,27 @@ def test_batches_have_as_many_classes_as_they_should(drawn, m, classes):
         assert set(drawn_of.values()) == {m}
         for label in drawn_of:  # an image comes twice only where the class has fewer than M
             assert sizes[label] < m or len(set(batch[labels[batch] == label])) == m
+
+
+def test_every_class_comes_as_often_whatever_its_size(of_train):
+    batch = batches.ClassBalanced(of_train, 8, 4, 0).draw(4000)  # (4000, 32)
+    every = np.unique(of_train)
+    drawn_of, sizes = (np.bincount(labels)[every] for labels in (of_train[batch[:, ::4]].ravel(), of_train))
+    often = 4000 * 8 / len(sizes)
+    assert len(sizes) == 753
+    # chi-squared of 753 classes: its mean is about 752, its SD root 2 x 752
+    assert ((drawn_of - often) ** 2 / often).sum() == pytest.approx(752, abs=5 * (2 * 752) ** 0.5)
+    assert abs(np.corrcoef(drawn_of, sizes)[0, 1]) < 0.15
+    assert drawn_of[sizes == 1].mean() == pytest.approx(often, rel=0.1)
+
+
+def test_random_batches_have_few_pairs_as_few_as_chance_gives(of_train):
+    """Of 32 images of 753 classes: 32 x 31 ordered pairs, each of one class as often as two images of all are."""
+    sizes, sampler = np.bincount(of_train), batches.RandomBatches(of_train, 32, 0)
+    chance = 32 * 31 * (sizes * (sizes - 1)).sum() / (len(of_train) * (len(of_train) - 1))
+    found = [sum(n * (n - 1) for n in Counter(of_train[next(sampler)].tolist()).values()) for _ in range(3000)]
+    assert chance < 2
+    assert np.mean(found) == pytest.approx(chance, abs=4 * np.std(found) / 3000**0.5)
 
 
 @pytest.mark.parametrize("name", ["proxy_nca", "normalized_softmax", "soft_triple", "arcface"])

@@ -7,11 +7,15 @@ from urllib.parse import unquote
 
 import books
 import nbformat
+import pandas as pd
 import pytest
 from books import MADE, NAMED, PUBLISHED, ROOT, ROW, STUDIES
 
+from dmlrc import papers
+from dmlrc.papers import after2019
 from dmlrc.report import build as bookmaking
 from dmlrc.report import publish
+from dmlrc.report.results_table import LIFT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 CHECKLIST = (  # the tables and figures of the five papers
@@ -102,6 +106,68 @@ def test_every_table_and_figure_is_in_the_book_and_not_empty(book, edition):
             assert kind == "figure" or not re.search(r"-f\d$", name), name
     ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
     assert len(ids) == len(set(ids))
+
+
+LOSSES = {method.label for method in (*after2019.METHODS, *(each for paper in papers.ALL for each in paper.methods))}
+RANKS = re.compile(r"\(\d+(–\d+)?( of \d+)?\)")
+PLACES = {"rank", "place", "tied with the best", "others tied with it"}
+LIFTS = {LIFT.lower(), "over untrained"}
+WITHOUT_LIFT = {
+    "cut-off": "shares of runs that were cut off, bold where too many were; no scores",
+    r"differences-.+": "pairs; the table over them, `differences`, says how far training lifts each",
+    r"(fehervari-t[34]|zhai-t[23])(-.+)?": "a paper's numbers alone, which has no untrained row there",
+}
+"""Tables that rank and cannot say it, as patterns, and why."""
+
+
+def levels(index):
+    """The texts of an index or of headings, those of each level."""
+    return [set(map(str, index.get_level_values(level))) for level in range(index.nlevels)]
+
+
+def ranks_losses(cells, marks):
+    """Whether a table ranks losses: by a heading, by ranks behind the scores of losses, or as bold and italic."""
+    if PLACES & set.union(*levels(cells.columns)):
+        return True
+    rows = max((cells.index.get_level_values(level).isin(LOSSES) for level in range(cells.index.nlevels)), key=sum)
+    of_losses = cells[rows].astype(str)
+    marked = marks is not None and marks[rows].isin(["best", "tie"]).any(axis=None)
+    return rows.sum() > 1 and bool(marked or of_losses.map(RANKS.search).notna().any(axis=None))
+
+
+def says_lift(cells):
+    """Whether a row or a column says how far training lifts scores above the untrained start."""
+    heads, rows = (set.union(*levels(side)) for side in (cells.columns, cells.index))
+    return bool(LIFTS & heads) or any(row.startswith(LIFT) for row in rows)
+
+
+def test_every_table_that_ranks_losses_says_how_far_training_lifts_them(edition):
+    ranking = {name: cells for name, (cells, marks) in edition.tables.items() if ranks_losses(cells, marks)}
+    lacking = {name for name, cells in ranking.items() if not says_lift(cells)}
+    assert {name for name in lacking if not any(re.fullmatch(pattern, name) for pattern in WITHOUT_LIFT)} == set()
+    assert {"choosing-places-numbers", "answer", "differences", "method-contrastive-places", "results-all"} <= set(
+        ranking
+    )
+    assert {f"results-{name}" for name in edition.studies.split(",")} <= set(ranking)
+    assert len(ranking) > 15
+
+
+@pytest.mark.parametrize(
+    ("cells", "marks", "ranks"),
+    [
+        ({"P@1": ["50.1 (1–2)", "49.0 (1–2)"]}, None, True),
+        ({"P@1": ["50.1", "49.0"]}, {"P@1": ["best", ""]}, True),
+        ({"behind": ["0.0", "1.1"]}, {"behind": ["tie", "tie"]}, True),
+        ({"place": ["1 of 2", "2 of 2"]}, None, True),
+        ({"seconds": ["50.1", "49.0"]}, {"seconds": ["", ""]}, False),
+    ],
+)
+def test_a_ranking_without_its_lift_is_seen(cells, marks, ranks):
+    names = ["Contrastive", "Triplet"]
+    cells, marks = (frame and pd.DataFrame(frame, index=names) for frame in (cells, marks))
+    assert (ranks_losses(cells, marks), says_lift(cells)) == (ranks, False)
+    assert not ranks_losses(cells.set_axis(["lower rate", "higher rate"]), marks) or "place" in cells
+    assert says_lift(pd.concat([cells, cells.head(1).set_axis([LIFT])]))
 
 
 def test_every_figure_says_in_words_what_it_shows(book):

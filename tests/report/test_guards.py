@@ -17,6 +17,7 @@ from dmlrc import data, records
 from dmlrc.papers import after2019, musgrave2020
 from dmlrc.records import PRETRAINED
 from dmlrc.report import choosing, editions, importances, prose, statistics
+from dmlrc.report.results_table import LIFT
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -417,5 +418,9 @@ def test_places_are_the_distances_from_the_best():
     assert found.loc[found["behind"] == 0, "tied"].all()
     cells, marks = choosing.place_cells(found)
     assert isinstance(cells, pd.DataFrame)
-    assert cells.shape == marks.shape == (14, 6)
+    assert cells.shape == marks.shape == (14 + 1, 6)
     assert (cells.iloc[:, :3] != "–").all(axis=None)
+    assert cells.index[-1] == LIFT
+    lifts = found.groupby("table", sort=False)["lift"].first()
+    assert cells.loc[LIFT].tolist() == [f"{100 * lift:+.2f}" for lift in lifts]
+    assert (marks.loc[LIFT] == "").all()

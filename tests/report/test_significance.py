@@ -187,6 +187,7 @@ def test_tables_print_what_was_computed():
     assert whole.loc["made-study", "differ"].tolist() == ["5"] * 4
     assert whole.loc["made-study", "equal"].tolist() == ["1"] * 4
     assert whole.loc["made-study", "tied with the best"].tolist() == ["SNR"] * 4
+    assert (whole["lift by training"] == "–").all()  # nothing untrained is recorded
 
 
 def test_a_study_whose_methods_ran_once_cannot_be_compared():

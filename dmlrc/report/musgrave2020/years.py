@@ -11,6 +11,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, published, statistics, tables
 from dmlrc.report.claims.named import slope_since
 from dmlrc.report.front_page.page import percent_span
+from dmlrc.report.results_table import LIFT
 from dmlrc.report.statistics import Estimate
 
 CONTRASTIVE, TRIPLET = tables.CLASSICS
@@ -75,6 +76,7 @@ def answer_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             **{end: score[end] + f" {labels.method_label(apart.get(f'{end}_method', ''))}" for end in score},
             "others tied with it": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
             "untrained trunk": labels.percent(untrained) or "–",
+            LIFT.lower(): labels.signed(tables.lift(tables.by_method(frame)["mean"]), 2, ""),
             "trunk": labels.trunk(trunks[name]),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")

@@ -10,7 +10,7 @@ import pandas as pd
 from dmlrc.report import prose
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery, glyphs, grocery
 from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, Space, at_random, queries, recorded_spaces
-from dmlrc.report.results_table import results_table
+from dmlrc.report.results_table import results_table, with_foot
 
 SHOWN = 6
 TARGETS = (0.0, 0.125, 0.5, 1.0)
@@ -69,7 +69,7 @@ def gallery_scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
         pd.DataFrame({"row": [space.label for space in spaces], "column": head, "mean": values, "untrained": values[0]})
         for head, values in columns.items()
     ]
-    return results_table(pd.concat(parts), digits=1)[0].rename_axis("Model")
+    return results_table(with_foot(pd.concat(parts), untrained=[spaces[0].label]), digits=1)[0].rename_axis("Model")
 
 
 def numbers() -> dict[str, float]:

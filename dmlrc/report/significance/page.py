@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, planning, power, statistics, tables
-from dmlrc.report.results_table import results_table, with_foot
+from dmlrc.report.results_table import LIFT, results_table, with_foot
 from dmlrc.report.significance import measures
 from dmlrc.report.significance.measures import ALPHA, BORROWED, METRIC, OWN, Comparison
 
@@ -85,6 +85,7 @@ def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecor
     for study, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
         compared = measures.compare(study, lenders, metric, setting)
         pairs, summary = compared.pairs, compared.summary.sort_values("mean", ascending=False)
+        lift = tables.lift(tables.by_method(tables.accuracy(study), metric, setting)["mean"])
         welch = (statistics.holm(pairs["p_welch"]) < ALPHA).sum() if pairs["p_welch"].notna().any() else "–"
         rows[study.name, f"{labels.METRIC_LABELS[metric]}, {setting}"] = {
             "noise counted": compared.luck,
@@ -94,6 +95,7 @@ def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecor
             "Welch": str(welch),
             "equal": str(pairs["equal"].sum()),
             "tied with the best": ", ".join(map(labels.method_label, summary.index[summary["among_best"]])),
+            LIFT.lower(): labels.signed(lift, 2, ""),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Study", "accuracy"])
 

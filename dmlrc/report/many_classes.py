@@ -1,0 +1,120 @@
+"""Many classes of few images, on icons: what they change in scores, and what weights for every class cost a loss."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from dmlrc import models, studies
+from dmlrc.building import build_loss
+from dmlrc.data import icons
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import common, labels, statistics, tables, titles
+from dmlrc.report.results_table import results_table, with_foot
+from dmlrc.report.untrained import nmi_of_random
+
+STUDY = "icons-scratch"
+METRICS = ("map_at_r", "precision_at_1", "nmi")
+COPIES = 4
+"""The numbers that training keeps for a weight: itself, its gradient, and RMSprop's two averages, of 4 bytes each."""
+
+
+def icon_counts() -> dict[str, int]:
+    """Counts of the data set: icons, drawn (a style of each), images (those that differ), classes.
+
+    joined: classes of several icons, which share an image. icons_joined: their icons. single: classes of one image.
+    """
+    drawn = icons.read_icons(icons.FOLDER)
+    of_class, images = (Counter(row[0] for row in rows) for rows in (drawn.icons, drawn.rows))
+    several = [count for count in of_class.values() if count > 1]
+    return {
+        "icons": len(drawn.icons),
+        "drawn": len(drawn.icons) * len(icons.STYLES),
+        "images": len(drawn.rows),
+        "classes": len(images),
+        "joined": len(several),
+        "icons_joined": sum(several),
+        "single": sum(count == 1 for count in images.values()),
+    }
+
+
+def shape(records: StudyRecords) -> tuple[int, float]:
+    """The test classes of a study, and the images of a class, on average over the whole data set."""
+    facts = records.meta["data"]
+    return facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
+
+
+def metric_means(records: StudyRecords) -> pd.DataFrame:
+    """Test scores with the folds joined, fractions: a row a method, the untrained network too, a column a metric."""
+    frame = tables.accuracy(records)
+    means = frame[frame["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
+    return means.reindex(index=tables.ordered(means.index), columns=list(METRICS))
+
+
+def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
+    """Studies of many and of few classes as cells, a row a study: means over the losses, and how far training lifts.
+
+    NMI of chance: `nmi_of_random`, of classes of equal size. The correlation of MAP@R and P@1 is by ranks, of losses.
+    """
+    rows = []
+    for study in compared:
+        (classes, images), scores = shape(study), metric_means(study)
+        trained = scores.drop(index=PRETRAINED, errors="ignore")
+        rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True, units="methods")
+        cells = [("test classes", classes, ",.0f"), ("images a class", images, ".1f")]
+        cells += [(labels.METRIC_LABELS[name], trained[name].mean(), ".1%") for name in METRICS]
+        cells.append(("NMI of chance", nmi_of_random(classes, images), ".1%"))
+        cells.append(("lift of MAP@R", tables.lift(scores["map_at_r"]), "+.2%"))
+        rows += [{"row": titles.title(study.name), "column": head, "mean": mean, "form": f} for head, mean, f in cells]
+        ends = {"mean": rho.value, "low": rho.low, "high": rho.high, "form": ".2f"}
+        rows.append({"row": titles.title(study.name), "column": "MAP@R with P@1, by rank"} | ends)
+    return results_table(pd.DataFrame(rows))[0].rename_axis("Study")
+
+
+def loss_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Cells and marks, a row a loss: its scores, the memory of its weights and the time of a step; last the lift."""
+    frame = tables.accuracy(records)
+    frame = frame[(frame["setting"] == "concatenated") & frame["metric"].isin(METRICS)]
+    frame = frame.sort_values("metric", key=lambda names: names.map(METRICS.index), kind="stable")
+    frame["untrained"] = frame["metric"].map(metric_means(records).T.get(PRETRAINED, {}))
+    ranked = frame["metric"] == "map_at_r"
+    frame[["rank_low", "rank_high"]] = frame[["rank_low", "rank_high"]].where(ranked)
+    frame["cut_off"] = frame["method"].map(tables.cut_off(records)).where(ranked)
+    rows = common.in_order(frame["method"], tables.ordered(frame["method"]), labels.method_label)
+    heads = frame["metric"].map(labels.METRIC_LABELS)
+    cells, marks = results_table(with_foot(frame.assign(row=rows, column=heads, mark=tables.marks(frame))))
+    costs = cost_of_weights(records).rename(index=labels.method_label).reindex(cells.index)
+    cells["weights, kB"] = costs["bytes"].map(lambda size: f"{size / 1e3:,.0f}" if size > 0 else "–")
+    cells["ms a step"] = costs["step"].map("{:.0f}".format).replace("nan", "–")
+    marks[["weights, kB", "ms a step"]] = ""
+    return cells.rename_axis("Method"), marks.rename_axis("Method")
+
+
+def cost_of_weights(records: StudyRecords) -> pd.DataFrame:
+    """Bytes of a loss's own weights in training, see `COPIES`, and milliseconds a step: a row a method.
+
+    Of a fold's training classes; the steps of reruns with the evaluations between them.
+    """
+    table, dim = tables.cost(records), records.meta["protocol"]["embedding_dim"]
+    classes, known = len(tables.class_splits(records).folds[0].train), studies.get(records.name)
+    built = [build_loss(known.method(name), {}, classes, dim) for name in table.index]
+    sizes = [sum(weight.numel() for weight in loss.parameters()) for loss in built]
+    steps = 1e3 * table["seconds"] / table["steps"]
+    return pd.DataFrame({"bytes": 4 * COPIES * pd.Series(sizes, table.index), "step": steps})
+
+
+def numbers(records: StudyRecords) -> dict[str, float]:
+    """The numbers behind the page's text: `icon_counts`, scores in percent, kilobytes, milliseconds a step."""
+    scores, costs = metric_means(records), cost_of_weights(records)
+    trained = scores.drop(index=PRETRAINED, errors="ignore")
+    trunk = models.create_trunk(records.meta["protocol"]["trunk"], weights=None)
+    named = {name: 100 * trained[name].mean() for name in METRICS}
+    named |= {f"{name}.untrained": 100 * scores[name].get(PRETRAINED, float("nan")) for name in METRICS}
+    named |= {f"{name}.lift": 100 * tables.lift(scores[name]) for name in METRICS}
+    rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True)
+    named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}
+    named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
+    named |= {f"{name}.kilobytes": size / 1e3 for name, size in costs["bytes"].items()}
+    named |= {f"{name}.step": step for name, step in costs["step"].items()}
+    named["network.kilobytes"] = 4e-3 * COPIES * sum(weight.numel() for weight in trunk.parameters())
+    return named | icon_counts()
