@@ -16,7 +16,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 # The preregistration says, as of its date, what was known and where the bounds lie: its numbers are typed on purpose.
 PAGES = sorted(page for page in (ROOT / "book").glob("*.md") if page.stem != "preregistration")
 NOT_PROSE = re.compile(r"`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\{[a-z:]+\}`[^`]*`", re.DOTALL)
-RESULT = re.compile(r"\d[\d,]*\.\d+|\d[\d.,]*\s*(?:%|points?\b|per cent)")
+RESULT = re.compile(r"\d[\d,]*\.\d+|(?<!\.)\d[\d.,]*\s*(?:%|points?\b|per cent)")  # the form ".1%" is no number
 # What is fixed by a definition, a protocol or a section number, and so is no result.
 ALLOWED = (
     r"95 % (confidence )?interval",
