@@ -15,12 +15,14 @@ import yaml
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 from dmlrc.report import about, citations, publish
+from dmlrc.report.claims.exhibits import EXHIBITS
 
 LOGGER = logging.getLogger(__name__)
 
@@ -65,6 +67,12 @@ def typeset_numbers(app: Sphinx, doctree: nodes.document) -> None:
     for text in list(doctree.findall(nodes.Text)):
         if not isinstance(text.parent, nodes.FixedTextElement | nodes.literal | nodes.raw):
             text.parent.replace(text, nodes.Text(publish.crossed(text.replace(" %", "\u00a0%"))))
+
+
+def index_exhibits(app: Sphinx, doctree: nodes.document) -> None:
+    """The papers' tables and figures are index entries by their ids: the search lists them before what mentions one."""
+    found = [id for node in doctree.findall(nodes.container) for id in node["ids"] if id in EXHIBITS]
+    doctree.append(addnodes.index(entries=[("single", id, id, "main", None) for id in found]))
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
@@ -143,6 +151,7 @@ def setup(app: Sphinx) -> dict:
     app.connect("config-inited", show_release)
     app.connect("source-read", cite)
     app.connect("doctree-read", typeset_numbers)
+    app.connect("doctree-read", index_exhibits)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", launch_notebooks, priority=900)
     app.connect("build-finished", keep_used_icons)

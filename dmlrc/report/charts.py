@@ -8,6 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from dmlrc.report import labels, style, svg
 from dmlrc.report.tables import METHODS, NEWER, Methods
@@ -33,6 +34,22 @@ def legend(
     """Say outside of the panels, below them or above ("upper"), what looks mean. looks: text -> that of a `Line2D`."""
     handles = [Line2D([], [], label=text, **look) for text, look in looks.items()]
     figure.legend(handles=handles, loc=f"outside {loc} center", ncols=ncols, **settings)
+
+
+def box(axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, **size: float) -> None:
+    """Draw a box with a heading and what stands under it. size: width and height."""
+    (x, y), width, height = centre, size.get("width", 6.4), size.get("height", 1.3)
+    look = {"boxstyle": "round,pad=0,rounding_size=0.2", "facecolor": "white", "edgecolor": colour}
+    axis.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
+    axis.text(x, y + height / 2 - 0.42, text, ha="center", va="center", fontsize=10, fontweight="bold")
+    lines = under.split("\n")  # one by one, for a browser's letters are not as wide as Matplotlib's
+    for place, line in enumerate(lines):
+        axis.text(x, y - 0.3 + 0.36 * ((len(lines) - 1) / 2 - place), line, ha="center", va="center", fontsize=9)
+
+
+def arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Draw an arrow from one place to another."""
+    axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=10, color="black", linewidth=1))
 
 
 def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, faint: float = 1) -> None:

@@ -1,7 +1,8 @@
 """Counts of the words a reader of the book is given: `python -m dmlrc.report.words` fails where a page has too many.
 
 Counted is what a person wrote: the Markdown of notebooks and of `book/`, without tables, code, formulas, figures and
-captions. Not counted at all: the preregistration, which must not change, the API, the bibliography.
+captions, and what pages show of the notes on losses and samplers, but not in a fold. Not counted at all: the
+preregistration, which must not change, the API, the bibliography.
 """
 
 import re
@@ -12,6 +13,7 @@ import nbformat
 
 from dmlrc import paths
 from dmlrc.report import citations
+from dmlrc.report.method import notes
 
 CHAPTER = 1_100
 """Words of a chapter."""
@@ -66,7 +68,17 @@ def words_by_page() -> dict[str, int]:
         cells = nbformat.read(path, as_version=4).cells
         texts[path.stem] = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     texts |= {path.stem: path.read_text(encoding="utf-8") for path in sorted((home / "book").glob("*.md"))}
+    for name, noted in noted_texts().items():
+        texts[name] += f"\n\n{noted}"
     return {name: count_words(text) for name, text in texts.items() if name not in LEFT_OUT}
+
+
+def noted_texts() -> dict[str, str]:
+    """Texts of `notes.toml` and `samplers.toml` that pages show, by their names; of the pages of a loss the longest."""
+    ideas = [note.idea for note in notes.OTHERS.values()]
+    ideas += [sampler["idea"] for sampler in notes.read_notes("samplers.toml", dict).values()]
+    of_losses = [f"{note.idea}\n\n{note.where}\n\n{note.ours}" for note in notes.NOTES.values()]
+    return {notes.OTHERS_PAGE: "\n\n".join(ideas), "method": max(of_losses, key=count_words)}
 
 
 def too_long(words: dict[str, int]) -> list[str]:

@@ -192,13 +192,16 @@ def test_a_fold_hides_its_table_until_it_is_opened(opened, theme):
     assert not table.is_visible()
 
 
-def test_the_search_finds_a_method_by_its_label(browser, pages):
+def test_the_search_finds_a_method_by_its_label_and_first_of_all_the_table_of_an_id(browser, pages):
     page = browser.new_page()  # Sphinx asks for the text of what it found, which file:// refuses: no page of `opened`
-    page.goto(f"{(pages.parent / 'search.html').as_uri()}?q=SoftTriple")
-    page.locator("#search-results li a").first.wait_for()
-    addresses = [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
+    found = {}
+    for asked in ("SoftTriple", "musgrave-t4"):
+        page.goto(f"{(pages.parent / 'search.html').as_uri()}?q={asked}")
+        page.locator("#search-results li a").first.wait_for()
+        found[asked] = [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
     page.close()
-    assert any("method_soft_triple.html" in address for address in addresses)
+    assert any("method_soft_triple.html" in address for address in found["SoftTriple"])
+    assert found["musgrave-t4"][0].endswith("04_which_loss_wins.html#musgrave-t4")
 
 
 def test_a_phone_shows_the_deciding_metric_first(opened):

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -191,6 +192,30 @@ def test_splits_show_every_class_once_a_fold():
         widths[round(bar.get_y(), 3)] = widths.get(round(bar.get_y(), 3), 0) + bar.get_width()
     assert len(widths) == 8
     np.testing.assert_allclose(list(widths.values()), 1)
+
+
+def test_the_protocol_is_drawn_with_the_numbers_of_its_study():
+    two = replace(musgrave2020.CHARACTERS, folds=2, embedding_dim=64)
+    for study in (fake_records(trials=7, reruns=5, protocol=two), fake_records(trials=4, missing=["triplet"])):
+        figure, folds = figures.protocol_drawing(study), study.meta["protocol"]["folds"]
+        classes, size = study.meta["data"]["classes"], study.meta["protocol"]["embedding_dim"]
+        budget, losses = study.meta["budget"], len({*study.reruns["method"]} - {PRETRAINED})
+        said = " ".join(drawn(figure))
+        for text in (
+            f"the first half: {classes // 2} classes",
+            f"the second half: {classes - classes // 2} classes",
+            f"Trials of a search: {budget['trials']}",
+            f"Reruns of the best trial: {budget['reruns']}",
+            f"Losses: {losses}. Searches of each: {study.searches}.",
+            f"tried on {folds} models",
+            f"alone, {size} numbers",
+            f"all joined, {folds * size} numbers",
+        ):
+            assert text in said, (text, said)
+        colours = [to_hex(bar.get_facecolor()).upper() for bar in figure.axes[0].patches]
+        assert (colours.count(style.BLUE), colours.count(style.GREY)) == (folds, 1)
+        validated = sum(len(fold.val) for fold in tables.class_splits(study).folds)
+        assert colours.count(style.ORANGE) == validated
 
 
 def test_searches_draw_ours_over_the_published_ones():

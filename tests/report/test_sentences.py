@@ -9,7 +9,9 @@ a part of each clause that needs none, by page, and why:
 - reading: how a table or a figure is read, what is on a page, and what a glued number is of;
 - reasoning: it follows from no record, and holds whatever the records say;
 - advice: it tells the reader what to do, or asks;
-- tested: test_front_page.py and test_project.py hold it.
+- tested: test_front_page.py, test_project.py and test_coverage.py hold it.
+
+What test_settings.py checks counts as guarded.
 """
 
 import csv
@@ -19,6 +21,7 @@ from pathlib import Path
 import nbformat
 from test_guards import PAGES, ROOT, written
 from test_prose import NO_NUMBER, NOTEBOOKS, NUMBER, sentences
+from test_settings import checks
 
 from dmlrc.report import prose, words
 
@@ -60,7 +63,8 @@ def written_texts():
     for path in sorted((ROOT / "book").glob("*.md")):
         if path.stem not in words.LEFT_OUT:
             texts[path.stem] = path.read_text(encoding="utf-8"), []
-    return texts | {"README": ((ROOT / "README.md").read_text(encoding="utf-8"), written(PAGES[0]))}
+    texts["README"] = (ROOT / "README.md").read_text(encoding="utf-8"), written(PAGES[0])
+    return {page: (text, [*guarded, *checks().get(page, ())]) for page, (text, guarded) in texts.items()}
 
 
 def test_every_claim_has_a_guard_or_a_reason_why_not():
@@ -74,6 +78,13 @@ def test_every_claim_has_a_guard_or_a_reason_why_not():
         assert [each for each in found if not any(part in each for part in reasons)] == [], page
         assert [part for part in reasons if sum(part in each for each in found) != 1] == [], page
     assert {row["page"] for row in rows} <= set(texts)
+
+
+def test_what_the_settings_are_checked_for_is_on_the_pages():
+    texts = written_texts()
+    for page, found in checks().items():
+        text = " ".join(texts[page][0].split())
+        assert [said for said in found if said not in text] == [], page
 
 
 def test_a_claim_without_a_guard_is_found():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from dmlrc.report import words
+from dmlrc.report.method import notes
 
 PAGE = """# Two words
 
@@ -53,3 +54,16 @@ def test_pages_over_their_limits_are_named():
 def test_no_page_of_the_book_is_too_long(monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     assert words.too_long(words.words_by_page()) == []
+
+
+def test_notes_count_where_pages_show_them(monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    counted, noted = words.words_by_page(), words.noted_texts()
+    monkeypatch.setattr(words, "noted_texts", dict)
+    bare = words.words_by_page()
+    assert {name: counted[name] - bare[name] for name in counted if counted[name] != bare[name]} == {
+        name: words.count_words(text) for name, text in noted.items()
+    }
+    assert all(note.idea in noted[notes.OTHERS_PAGE] for note in notes.OTHERS.values())
+    assert "Random images, whatever their classes." in noted[notes.OTHERS_PAGE]
+    assert max(words.count_words(note.idea) for note in notes.NOTES.values()) < words.count_words(noted["method"])

@@ -6,14 +6,15 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
-from dmlrc.records import PRETRAINED
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import charts, labels, style, svg, tables, titles
 from dmlrc.report.published import DATASETS
 from dmlrc.report.style import BLUE, GREY, METRICS, ORANGE, RED
@@ -62,6 +63,44 @@ def random_scores_figure(scores: pd.DataFrame) -> Figure:
     return figure
 
 
+def protocol_drawing(study: StudyRecords) -> Figure:
+    """The way of a loss through a study, by its protocol: the classes, search, reruns and test."""
+    protocol, budget, parts = study.meta["protocol"], study.meta["budget"], tables.class_splits(study)
+    folds, size, trained = len(parts.folds), protocol["embedding_dim"], {*study.reruns["method"]} - {PRETRAINED}
+    figure, axis = charts.panel(5.6, ylim=(0, 13), xlim=(0, 10))
+    axis.axis("off")
+    _draw_folds(axis, parts)
+    for x, half, classes in ((2.45, "first", parts.train_val), (7.55, "second", parts.test)):
+        axis.text(x, 10.75, f"the {half} half: {len(classes)} classes", ha="center", fontsize=9)
+    frame = {"fill": False, "edgecolor": GREY, "linestyle": "--"}
+    axis.add_patch(Rectangle((0.05, 4), 7.3, 6.1, **frame))
+    axis.text(3.7, 4.3, f"Losses: {len(trained)}. Searches of each: {study.searches}.", ha="center", fontsize=9)
+    search = f"hyperparameters, tried on {folds} models, one a fold;\nthe highest mean validation MAP@R is the best"
+    charts.box(axis, (3.7, 8.7), f"Trials of a search: {budget['trials']}", search, BLUE, width=6.9, height=2.1)
+    again = "with new seeds; nothing is chosen any more"
+    charts.box(axis, (3.7, 5.85), f"Reruns of the best trial: {budget['reruns']}", again, BLUE, width=6.9, height=1.6)
+    tested = (
+        f"separated: each of {folds} models alone, {size} numbers\nconcatenated: all joined, {folds * size} numbers"
+    )
+    charts.box(axis, (5, 1.5), "MAP@R and P@1 on test classes", tested, GREY, width=9.6, height=2.1)
+    for x, start, end in ((3.7, 10.6, 9.8), (3.7, 7.6, 6.7), (3.7, 3.95, 2.6), (8.6, 10.6, 2.6)):
+        charts.arrow(axis, (x, start), (x, end))
+    axis.text(8.75, 6.6, "read\nonce,\nat the\nend", va="center", fontsize=9)
+    return figure
+
+
+def _draw_folds(axis: Axes, parts: Splits) -> None:
+    """Draw the classes above the boxes: a line a fold, the test half beside them."""
+    half, height = len(parts.train_val), 1.5 / len(parts.folds)
+    for row, fold in enumerate(parts.folds):
+        line = {"y": 12.6 - row * height, "height": 0.8 * height, "linewidth": 0}
+        axis.barh(width=4.9, color=BLUE, label="train", **line)
+        places = np.argsort(parts.class_order)[fold.val]
+        axis.barh(width=4.9 / half, left=places * 4.9 / half, color=ORANGE, label="validate", **line)
+    axis.barh(11.85 + height / 2, 4.9, height=1.5 - 0.2 * height, left=5.1, color=GREY, linewidth=0, label="test")
+    _legend_of_uses(axis)
+
+
 def splits(parts: Mapping[str, Splits]) -> Figure:
     """Draw the classes that train, validate and test in each fold: one bar per fold, of all classes in their order.
 
@@ -83,10 +122,14 @@ def splits(parts: Mapping[str, Splits]) -> Figure:
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     axis.invert_yaxis()
     axis.grid(False)
+    _legend_of_uses(axis)
+    return figure
+
+
+def _legend_of_uses(axis: Axes) -> None:
     handles, texts = axis.get_legend_handles_labels()
     unique = dict(zip(texts, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=3)
-    return figure
+    axis.figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=3)
 
 
 def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:

@@ -6,9 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from dmlrc.papers import zhai2019
@@ -37,16 +35,16 @@ def architecture() -> Figure:
     axis.axis("off")
     tops = [12.1 - 1.95 * place for place in range(len(steps))]
     for top, (text, under, colour) in zip(tops, steps, strict=True):
-        _box(axis, (5, top), text, under, colour)
+        charts.box(axis, (5, top), text, under, colour)
     for upper, lower in itertools.pairwise(tops):
-        _arrow(axis, (5, upper - 0.65), (5, lower + 0.65))
+        charts.arrow(axis, (5, upper - 0.65), (5, lower + 0.65))
     ends = (
         ((2.4, 1.3), "training", f"softmax over the classes of\ncosine / {method.settings['temperature']:g}", ORANGE),
         ((7.6, 1.3), "retrieval", "floats by cosine, or the signs:\nd bits by Hamming distance", GREEN),
     )
     for place, text, under, colour in ends:
-        _box(axis, place, text, under, colour, width=4.6, height=1.9)
-        _arrow(axis, (5, tops[-1] - 0.65), (place[0], place[1] + 0.95))
+        charts.box(axis, place, text, under, colour, width=4.6, height=1.9)
+        charts.arrow(axis, (5, tops[-1] - 0.65), (place[0], place[1] + 0.95))
     return figure
 
 
@@ -102,15 +100,3 @@ def draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     figure.suptitle(title, fontsize=9)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-def _box(axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, **size: float) -> None:
-    (x, y), width, height = centre, size.get("width", 6.4), size.get("height", 1.3)
-    look = {"boxstyle": "round,pad=0,rounding_size=0.2", "facecolor": "white", "edgecolor": colour}
-    axis.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
-    axis.text(x, y + height / 2 - 0.42, text, ha="center", va="center", fontsize=10, fontweight="bold")
-    axis.text(x, y - 0.3, under, ha="center", va="center", fontsize=9)
-
-
-def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=10, color="black", linewidth=1))
