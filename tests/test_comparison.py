@@ -426,6 +426,25 @@ def test_two_files_have_each_the_helper_that_lies_beside_it(tmp_path):
     assert [method.loss(None, None) for method in given] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("at_call", [(True, False), (True, True)])
+def test_a_helper_that_a_loss_imports_when_it_is_called_is_not_mistaken_for_another(tmp_path, monkeypatch, at_call):
+    """It would train with the helper of the file that was read last."""
+    monkeypatch.setattr(comparison, "_AT_CALL", {})
+    for scale, late in enumerate(at_call):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        (folder / "beside_late.py").write_text(f"SCALE = {scale}" + scale * "\n")
+        body = "import beside_late\ndef loss(e, l):\n    return beside_late.SCALE"
+        if late:
+            body = "def loss(e, l):\n    from beside_late import SCALE\n    return SCALE"
+        (folder / "mine.py").write_text(body)
+    [first] = comparison.read_methods(tmp_path / "0" / "mine.py")
+    with pytest.raises(UsageError, match="each have a 'beside_late', and a loss of the latter"):
+        comparison.read_methods(tmp_path / "1" / "mine.py")
+    assert first.loss(None, None) == 0
+    assert comparison.read_methods(tmp_path / "0" / "mine.py")[0].loss(None, None) == 0
+
+
 @pytest.mark.parametrize("kind", ["class Mine:\n    def __call__(self, e, l):\n        ", "def mine(e, l):\n    "])
 def test_what_a_file_finds_by_words_belongs_to_its_loss(tmp_path, kind):
     codes = set()

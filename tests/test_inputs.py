@@ -293,7 +293,7 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
 
     def stopped(*arguments, **options):
         calls.append(len(arguments[1]))
-        if len(calls) == 3:
+        if len(calls) == 2 * 16 + 1:  # the first batch of the third part
             raise KeyboardInterrupt
         return embed(*arguments, **options)
 
@@ -301,7 +301,7 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
     with pytest.raises(KeyboardInterrupt):
         inputs.frozen_features(images, given, torch.device("cpu"))
     found = inputs.frozen_features(images, given, torch.device("cpu"))
-    assert sum(calls) == len(images.labels) + 256  # the part that was stopped, a second time; no other
+    assert 0 < sum(calls) - len(images.labels) <= 256  # what was begun of that part, a second time; of no other
     assert [path.name for path in paths.cache().glob("*-part*")] == []
     trunk = models.fixed_trunk(given.trunk, given.weights).to(memory_format=torch.channels_last)
     whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)

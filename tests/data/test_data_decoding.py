@@ -4,7 +4,9 @@ import base64
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -186,3 +188,15 @@ def test_pil_warns_of_no_size_that_is_checked_here(tmp_path):
     )  # in a process of its own, since pytest has filters of its own
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "a.jpg"], capture_output=True, check=True)
     assert done.stderr == b""
+
+
+def test_pil_warns_whoever_else_opens_an_image(tmp_path, monkeypatch):
+    Image.new("L", (1000, 1000)).save(tmp_path / "a.jpg")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 900_000)
+    filters = warnings.filters[:]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: decode(tmp_path / "a.jpg", Form(8)), range(64)))
+    assert warnings.filters == filters
+    assert not any(kind is Image.DecompressionBombWarning for _, _, kind, *_ in filters)
+    with pytest.warns(Image.DecompressionBombWarning):
+        Image.open(tmp_path / "a.jpg")
