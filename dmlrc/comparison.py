@@ -5,6 +5,7 @@ cut to the first trials of every search; where the best of these was not the one
 again, in the comparison. So ten trials of mine stand beside ten of theirs, and nothing of the study changes.
 """
 
+import contextlib
 import dis
 import shutil
 import sys
@@ -40,8 +41,8 @@ def read_methods(file: Path) -> list[Method]:
         code = compile(file.read_bytes(), str(file), "exec")  # bytes, of which Python knows the encoding
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error}): name a file of Python with a loss") from None
-    except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{file} is no Python ({error}): correct it") from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: nested too deep
+        raise UsageError(f"{file} is no Python ({str(error) or 'nested too deep'}): correct it") from None
     folder = file.resolve().parent
     _make_room(folder)
     _AT_CALL.update(dict.fromkeys(filter(partial(_lies_in, folder), _imported_at_call(code)), folder))
@@ -52,7 +53,8 @@ def read_methods(file: Path) -> list[Method]:
     scope = vars(module)
     sys.modules[name] = module  # as long as it runs, for dataclasses look there
     try:
-        exec(code, scope)
+        with contextlib.chdir("."):  # which it may change
+            exec(code, scope)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -98,8 +100,8 @@ def _make_room(folder: Path) -> None:
     for name, home in _AT_CALL.items():
         if home != folder and _lies_in(folder, name):
             raise UsageError(
-                f"{folder} and {home} each have a {name!r}, and a loss of the latter, which was read before, imports it "
-                "when it is called: rename one of them, or import it at the top of the loss's file"
+                f"{folder} and {home} each have a {name!r}, and a loss of the latter, which was read before, imports "
+                "it when it is called: rename one of them, or import it at the top of the loss's file"
             )
     for name, module in list(sys.modules.items()):
         file, top = getattr(module, "__file__", None), name.partition(".")[0]

@@ -134,6 +134,8 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
     The name of the cached file holds what the features depend on, images and weights by their content, and the device
     where it is not a CPU, since others round otherwise. Random weights are those of seed 0, so that every process has
     the same. Parts are kept while the rest is computed: what was stopped goes on where it was.
+
+    Raises DmlrcError for features that are no numbers, as damaged weights give them.
     """
     trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT).eval()
     name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
@@ -143,7 +145,12 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
         return crops.flip(-1) if mirrored else crops
 
     def features_of(batch: np.ndarray) -> np.ndarray:
-        return models.embed(trunk, batch, crop, _BATCH, device, desc=None)
+        features = models.embed(trunk, batch, crop, _BATCH, device, desc=None)
+        if not np.isfinite(features).all():
+            raise DmlrcError(
+                f"the features of {images.name} by {given.trunk} are NaN or infinite: get its weights again"
+            )
+        return features
 
     def make() -> np.ndarray:
         bar = tqdm(total=len(images.images), desc=f"features of {images.name} by {given.trunk}", unit="image", delay=1)
@@ -195,9 +202,9 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 def _part(
     compute: Callable[[np.ndarray], np.ndarray], images: ImageSet, start: int, device: torch.device
 ) -> np.ndarray:
-    """Compute a part of what is cached, batches side by side, each on one thread: of how many threads no number depends.
+    """Compute a part of what is cached, batches side by side, each on one thread: no number depends on how many.
 
-    A CPU has as many at once as torch has threads, which is faster than all threads on one batch, too.
+    A CPU has as many at once as torch has threads.
     """
     batches = [images.images[i : i + _BATCH] for i in range(start, min(start + _PART, len(images.images)), _BATCH)]
     if device.type != "cpu":

@@ -18,6 +18,7 @@ from cases import loop
 from tqdm import tqdm
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
+from dmlrc.errors import LossError
 from dmlrc.methods import Float, Method
 from dmlrc.models.settings import defaults, settled
 from dmlrc.protocol import Budget, TrunkInput
@@ -105,6 +106,36 @@ def test_what_the_caller_has_set_changes_no_number_and_stays():
             before = read()
             assert record() == expected, name
             assert read() == before, name
+
+
+def test_what_a_loss_does_to_its_batch_reaches_no_other():
+    def plain(embeddings, labels):
+        return (torch.cdist(embeddings, embeddings) * (labels[:, None] == labels)).sum()
+
+    def spoils_labels(embeddings, labels):
+        value = plain(embeddings, labels)
+        labels.zero_()
+        return value
+
+    def spoils(embeddings, labels):
+        value = plain(embeddings.clone(), labels)
+        with torch.no_grad():
+            embeddings /= 2
+        return value
+
+    assert record(spoils_labels) == record(plain)
+    with pytest.raises(LossError, match="it changes the embeddings that it is given: let it clone"):
+        record(spoils)
+
+
+def test_what_the_caller_has_every_module_do_changes_no_number_and_stays():
+    expected = record()
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, given, output: output * 1.5)
+    try:
+        assert record() == expected
+        assert torch.nn.Identity()(torch.ones(1)) == 1.5
+    finally:
+        hook.remove()
 
 
 @loop("name", SETTINGS)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from dmlrc import errors
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -68,8 +68,14 @@ class Form:
 def decode(file: Path, form: Form) -> np.ndarray:
     """Decode one image file as a (channels, size, size) uint8 array; of an animation the first frame.
 
-    Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
+    Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded, UsageError where
+    PIL was told to let what lacks of an image be grey.
     """
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise UsageError(
+            "PIL is set to fill up what lacks of a damaged image, so that it would pass for a sound one: set "
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = False"
+        )
     try:
         with _opened(file) as image, _fit(image, form.size):
             return stored(image, form)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from dmlrc.data import decoding, listing
 from dmlrc.data.decoding import Form, decode
@@ -178,6 +178,16 @@ def test_an_image_of_too_many_pixels_is_refused_and_a_jpeg_decoded_smaller(tmp_p
     small = decode(tmp_path / "a.jpg", Form(64))
     monkeypatch.setattr(decoding, "MOST_PIXELS", 2_000_000)
     assert np.abs(small.astype(int) - decode(tmp_path / "a.jpg", Form(64))).mean() < 3
+
+
+def test_what_lacks_of_an_image_is_not_made_up_whatever_the_caller_has_set(tmp_path, monkeypatch):
+    file = saved(tmp_path, np.random.default_rng(0).integers(0, 256, 256, dtype=np.uint8), ".jpg")
+    file.write_bytes(file.read_bytes()[:-900])
+    with pytest.raises(DmlrcError, match="is damaged or not an image"):
+        decode(file, Form(8))
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(UsageError, match=r"set PIL\.ImageFile\.LOAD_TRUNCATED_IMAGES = False$"):
+        decode(file, Form(8))
 
 
 def test_pil_warns_of_no_size_that_is_checked_here(tmp_path):

@@ -161,7 +161,7 @@ def test_a_model_of_which_a_bit_is_another_is_refused(tmp_path):
     for one in changed:
         assert one != content
         file.write_bytes(one)
-        with pytest.raises(DmlrcError, match=r"a\.safetensors is not what was written there, its checksum says: remove"):
+        with pytest.raises(DmlrcError, match=r"a\.safetensors is not what was written there, its checksum says:"):
             models.load(file)
     tensors = {f"0.{name}": tensor.contiguous() for name, tensor in weights.items()}
     safetensors.torch.save_file(tensors, file, {"dmlrc": json.dumps(asdict(OLD))})  # as the oldest are

@@ -60,7 +60,7 @@ def test_a_statement_is_right_in_the_share_of_studies_that_its_function_owns_up_
 
 def test_the_page_says_what_intervals_over_few_classes_and_points_cover():
     shares = [coverage.STATEMENTS[name][2][5] for name in ("over classes, classes", "rank correlation, points")]
-    said = "Over five test classes intervals cover {:.0%}, those of a rank correlation of five points {:.0%}."
+    said = "Intervals over five test classes cover {:.0%}. Those of a rank correlation of five points cover {:.0%}."
     page = (Path(__file__).parents[2] / "notebooks" / "05_which_losses_differ.ipynb").read_text(encoding="utf-8")
     assert said.format(*shares).replace("%", " %") in page
 
