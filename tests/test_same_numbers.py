@@ -18,7 +18,7 @@ from cases import loop
 from tqdm import tqdm
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
-from dmlrc.errors import LossError
+from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 from dmlrc.models.settings import defaults, settled
 from dmlrc.protocol import Budget, TrunkInput
@@ -124,8 +124,11 @@ def test_what_a_loss_does_to_its_batch_reaches_no_other():
         return value
 
     assert record(spoils_labels) == record(plain)
-    with pytest.raises(LossError, match="it changes the embeddings that it is given: let it clone"):
+    changes = "the loss of method 'mine' changes the embeddings that it is given: let it clone them first"
+    with pytest.raises(UsageError, match=changes):
         record(spoils)
+    with pytest.raises(UsageError, match=changes):
+        preflight.check_method(Method("mine", spoils), SHORT)
 
 
 def test_what_the_caller_has_every_module_do_changes_no_number_and_stays():
