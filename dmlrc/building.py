@@ -106,8 +106,15 @@ def _guarded(loss: nn.Module, arguments: Mapping[str, object]) -> nn.Module:
     return losses.inputs.guard(loss, arguments) if is_bare else loss
 
 
-def checked_value(name: str, value: object) -> Tensor:
-    """Return what the loss of a method gave, if it can be trained. Raises UsageError where it cannot."""
+def checked_value(name: str, version: int, value: object, embeddings: Tensor) -> Tensor:
+    """Return what the loss of a method gave, if it can be trained. Raises UsageError where it cannot.
+
+    version: of the embeddings before it was called, which it must not change, nor those of other folds with them.
+    """
+    if embeddings._version != version:
+        raise UsageError(
+            f"the loss of method {name!r} changes the embeddings that it is given: let it clone them first"
+        )
     if torch.is_tensor(value) and not value.ndim and value.requires_grad:
         return value
     if not torch.is_tensor(value):

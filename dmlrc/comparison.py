@@ -5,12 +5,15 @@ cut to the first trials of every search; where the best of these was not the one
 again, in the comparison. So ten trials of mine stand beside ten of theirs, and nothing of the study changes.
 """
 
+import contextlib
+import dis
 import shutil
 import sys
 import types
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -31,23 +34,27 @@ def read_methods(file: Path) -> list[Method]:
 
     A file without any, but with a single function or class, is that loss with the space that stands in `space`.
 
-    Raises UsageError for a file that cannot be run, with the line, or that holds no loss.
+    Raises UsageError for a file that cannot be run, with the line, or that holds no loss; and where a file beside it is
+    called as one that a loss read before, from elsewhere, imports when it is called.
     """
     try:
         code = compile(file.read_bytes(), str(file), "exec")  # bytes, of which Python knows the encoding
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error}): name a file of Python with a loss") from None
-    except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{file} is no Python ({error}): correct it") from None
-    _make_room(file.resolve().parent)
-    sys.path.insert(0, str(file.resolve().parent))  # for what it imports from beside it
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: nested too deep
+        raise UsageError(f"{file} is no Python ({str(error) or 'nested too deep'}): correct it") from None
+    folder = file.resolve().parent
+    _make_room(folder)
+    _AT_CALL.update(dict.fromkeys(filter(partial(_lies_in, folder), _imported_at_call(code)), folder))
+    sys.path.insert(0, str(folder))  # for what it imports from beside it
     name = f"file_{file.stem}"
     module = types.ModuleType(name)
     module.__file__ = str(file)
     scope = vars(module)
     sys.modules[name] = module  # as long as it runs, for dataclasses look there
     try:
-        exec(code, scope)
+        with contextlib.chdir("."):  # which it may change
+            exec(code, scope)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -70,14 +77,37 @@ def read_methods(file: Path) -> list[Method]:
     return [Method(losses[0].__name__, losses[0], scope.get("space", {}))]
 
 
+_AT_CALL: dict[str, Path] = {}
+"""Folders of what the losses that were read import when they are called, which must find the same then, by its name."""
+
+
+def _imported_at_call(code: types.CodeType) -> Iterator[str]:
+    """Names of modules that the functions of a file import."""
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            steps = dis.get_instructions(inner)
+            yield from (step.argval.partition(".")[0] for step in steps if step.opname == "IMPORT_NAME")
+            yield from _imported_at_call(inner)
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    return bool(name) and bool((here := PathFinder.find_spec(name, [str(folder)])) and here.origin)
+
+
 def _make_room(folder: Path) -> None:
     """Forget files of one's own that were imported from elsewhere and are called as one here, which is the one meant
     here."""
+    for name, home in _AT_CALL.items():
+        if home != folder and _lies_in(folder, name):
+            raise UsageError(
+                f"{folder} and {home} each have a {name!r}, and a loss of the latter, which was read before, imports "
+                "it when it is called: rename one of them, or import it at the top of the loss's file"
+            )
     for name, module in list(sys.modules.items()):
         file, top = getattr(module, "__file__", None), name.partition(".")[0]
         if not file or not paths.is_own(file) or folder in Path(file).resolve().parents or top == "__main__":
             continue
-        if (here := PathFinder.find_spec(top, [str(folder)])) and here.origin:
+        if _lies_in(folder, top):
             del sys.modules[name]
 
 

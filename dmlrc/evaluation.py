@@ -124,10 +124,11 @@ def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, *
 
     Raises UsageError, with the line where it is known, for one that fails or gives no number.
     """
+    asked = {name: (points.clone(), classes.copy()) for name, (points, classes) in query.items()}
     with training.chance_of_its_own():
         training.seed_all(0)
         try:
-            return float(metric.function(embeddings.clone(), labels.copy(), **query))
+            return float(metric.function(embeddings.clone(), labels.copy(), **asked))
         except Exception as error:
             size = " x ".join(map(str, embeddings.shape))
             raise UsageError(f"metric {metric.name!r} gives no number of {size} embeddings{cause(error)}") from error

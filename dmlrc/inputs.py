@@ -7,7 +7,8 @@ maps in front of that layer.
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -133,21 +134,30 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
     The name of the cached file holds what the features depend on, images and weights by their content, and the device
     where it is not a CPU, since others round otherwise. Random weights are those of seed 0, so that every process has
     the same. Parts are kept while the rest is computed: what was stopped goes on where it was.
+
+    Raises DmlrcError for features that are no numbers, as damaged weights give them.
     """
-    trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT)
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT).eval()
     name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
 
     def crop(batch: Tensor) -> Tensor:
         crops = _crop(batch, given)
         return crops.flip(-1) if mirrored else crops
 
+    def features_of(batch: np.ndarray) -> np.ndarray:
+        features = models.embed(trunk, batch, crop, _BATCH, device, desc=None)
+        if not np.isfinite(features).all():
+            raise DmlrcError(
+                f"the features of {images.name} by {given.trunk} are NaN or infinite: get its weights again"
+            )
+        return features
+
     def make() -> np.ndarray:
         bar = tqdm(total=len(images.images), desc=f"features of {images.name} by {given.trunk}", unit="image", delay=1)
         parts = []
         with bar:
             for start in range(0, len(images.images), _PART):
-                some = images.images[start : start + _PART]
-                compute = functools.partial(models.embed, trunk, some, crop, _BATCH, device, desc=None)
+                compute = functools.partial(_part, features_of, images, start, device)
                 parts.append(cache.cached_array(f"{name}-part{start}.npy", compute))
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
@@ -180,13 +190,36 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
         return maps.cpu().numpy()
 
     def make() -> Iterator[np.ndarray]:
-        starts = range(0, len(images.images), _BATCH)
-        for start in tqdm(starts, desc=f"maps before {given.train_from}", unit="batch", leave=False, delay=1):
-            yield maps_of(images.images[start : start + _BATCH])
+        starts = range(0, len(images.images), _PART)
+        for start in tqdm(starts, desc=f"maps before {given.train_from}", unit="part", leave=False, delay=1):
+            yield _part(maps_of, images, start, device)
 
     one = maps_of(images.images[:1])
     filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk, device)}.npy"
     return cache.cached_rows(filename, (len(images.images), *one.shape[1:]), "<f2", make)
+
+
+def _part(
+    compute: Callable[[np.ndarray], np.ndarray], images: ImageSet, start: int, device: torch.device
+) -> np.ndarray:
+    """Compute a part of what is cached, batches side by side, each on one thread: no number depends on how many.
+
+    A CPU has as many at once as torch has threads.
+    """
+    batches = [images.images[i : i + _BATCH] for i in range(start, min(start + _PART, len(images.images)), _BATCH)]
+    if device.type != "cpu":
+        return np.concatenate([*map(compute, batches)])
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=_settle_thread) as pool:
+            return np.concatenate([*pool.map(compute, batches)])
+    finally:
+        torch.set_num_threads(threads)  # for threads to come
+
+
+def _settle_thread() -> None:
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(False)  # a unit, which may compute features too, has it switched on
 
 
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:

@@ -45,7 +45,7 @@ class Float:
 
     def __post_init__(self):
         _check_range(self)
-        if self.first is not None and not self.low <= self.first <= self.high:
+        if self.first is not None and not (_is_finite(self.first) and self.low <= self.first <= self.high):
             raise UsageError(
                 f"a search from {self.low:g} to {self.high:g} cannot begin at {self.first!r}: choose between"
             )
@@ -109,11 +109,8 @@ Space = Float | Int | Choice
 
 def _check_range(searched: Float | Int) -> None:
     """Raise UsageError for a range that holds nothing, or whose ends are no finite numbers."""
-    try:
-        sound = -math.inf < searched.low <= searched.high < math.inf
-    except TypeError:
-        sound = False
-    if not sound:
+    ends = searched.low, searched.high
+    if not (all(map(_is_finite, ends)) and 0 <= float(ends[1]) - float(ends[0]) < math.inf):
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
     for name, value in vars(searched).items():
         object.__setattr__(searched, name, _of_python(value))
@@ -125,7 +122,11 @@ def _of_python(value: Any) -> Any:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
+    """Tell whether a value is a number that a float can be."""
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # of a whole number of 400 digits
+        return False
 
 
 def _is_whole(value: object) -> bool:
@@ -138,6 +139,7 @@ _FIELDS = (
     ("classes_per_batch", *_COUNT),
     ("images_per_class", *_COUNT),
     ("kind", KINDS.__contains__, f"{KINDS[0]!r} or {KINDS[1]!r}"),
+    ("label", lambda value: isinstance(value, str) and value.isprintable(), "a line of text"),
     ("year", lambda value: value is None or _is_whole(value), "a whole number, or None"),
     ("weight_decay", lambda value: value is None or (_is_finite(value) and value >= 0), "a number from 0 on, or None"),
 )

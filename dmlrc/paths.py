@@ -20,7 +20,15 @@ _CHECKOUT = _LIBRARY.parent
 def _named(variable: str) -> Path | None:
     """The folder that an environment variable names; None where it is unset or empty."""
     value = os.environ.get(variable)
-    return Path(value).expanduser() if value else None
+    return expanded(value) if value else None
+
+
+def expanded(path: str | os.PathLike) -> Path:
+    """The path with a "~" as the folder that it is. Raises UsageError for that of a user whom nobody knows."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path} begins with the folder of a user who is not known: write the folder out") from None
 
 
 def home() -> Path:

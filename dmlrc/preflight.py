@@ -241,7 +241,8 @@ def _called(
             embeddings = (l2_normalize(embeddings) if normalized(method) else embeddings).to(place).requires_grad_()
             others = torch.randperm(number - 1, generator=generator)[: classes - 1]
             chosen = torch.cat([torch.tensor([number - 1]), others])  # the last class, for a table that is too small
-            value = checked_value(method.name, loss(embeddings, chosen.repeat_interleave(images).to(place)))
+            labels = chosen.repeat_interleave(images).to(place)
+            value = checked_value(method.name, embeddings._version, loss(embeddings, labels), embeddings)
             (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
             values.append(value.detach().cpu())
             gradients.append(torch.zeros(()) if gradient is None else gradient.abs().sum().cpu())

@@ -4,6 +4,7 @@ A case that fails is named by its campaign and number, and comes again: `rng_of(
 """
 
 import io
+import json
 import os
 import tarfile
 import warnings
@@ -18,11 +19,14 @@ import requests
 import torch
 from PIL import Image
 
-from dmlrc import data, executors, inputs, losses, paths
+from dmlrc import data, executors, inputs, losses, paths, preflight, studies
 from dmlrc.data import available, cache, download, registry
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError
+from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.models import weight_files
+from dmlrc.protocol import Study
+from dmlrc.studies import own
 
 CASES = {
     "batches": 2500,
@@ -35,6 +39,8 @@ CASES = {
     "archives": 600,
     "weights": 600,
     "devices and workers": 1500,
+    "settings": 700,
+    "spaces": 500,
 }
 
 
@@ -254,6 +260,77 @@ def inputs_of(name):
         for each in inspect.signature(losses.REGISTRY[name]).parameters
         if each not in ("num_classes", "embedding_dim", "args", "kwargs")
     ]
+
+
+ODD = [
+    *VALUES,
+    *(value for value in NO_VALUES if not isinstance(value, np.ndarray)),
+    "",
+    "none",
+    "nan",
+    "a\nb",
+    (1, 2),
+    10**30,
+    -0.0,
+    "x" * 300,
+    ["map_at_r"],
+    [[]],
+    "imagenet",
+]
+WRITTEN = [
+    "nan",
+    "-inf",
+    "1e400",
+    "9" * 5000,
+    "[" * 3000,
+    "2026-01-01",
+    '"a"',
+    "a\nlr = 3",
+    "{a = 1}",
+    "[1, 2.5]",
+    "true",
+]
+
+
+def test_settings(home, monkeypatch):
+    """Settings of the command, and an entry of studies.toml, are a study with these values, or refused."""
+    tables = {"glyphs-smoke": studies.STUDIES["glyphs-smoke"]}
+    monkeypatch.setattr(own.models.from_timm, "image_size", lambda name: 28)
+    made = 0
+    for number, rng in cases("settings"):
+        key, value = chosen(rng, [*own.KEYS, *own.SETTINGS, "lrr", "name"]), chosen(rng, ODD)
+        if rng.random() < 0.5:
+            given = result(own.settings, [f"{key}={chosen(rng, [*WRITTEN, str(value)])}"])
+            value = given if isinstance(given, DmlrcError) else given[key]
+        asked = {"like": "glyphs-smoke", key: value}
+        got = result(own.as_study, "mine", asked, tables, set())
+        if isinstance(got, Study):
+            made += 1
+            held = vars(got.budget) | vars(got) | vars(got.protocol)
+            expected = None if key in own.OPTIONAL and value in ("none", "None") else value
+            if key not in ("like", "budget"):
+                assert held[key] == (tuple(expected) if isinstance(expected, list) else expected), (number, key, value)
+    assert made > CASES["settings"] / 25
+    for number, text in enumerate([*WRITTEN, "\udcff", "x = " + "[" * 3000]):
+        (home / "studies.toml").write_bytes(f"mine = {text}\n".encode(errors="surrogateescape"))
+        assert isinstance(result(studies.get, "mine"), DmlrcError), number
+
+
+def test_spaces():
+    """What a search varies is numbers and words that records can hold, between which others lie, or refused."""
+    made = 0
+    for number, rng in cases("spaces"):
+        kind = chosen(rng, [Float, Int, Choice])
+        values = [chosen(rng, [*ODD, -1e308, 1e308, 2**63, torch.tensor(1.0), torch.tensor(0.0), 5e-324]) for _ in "ab"]
+        log = {"log": True} if kind is Float and rng.random() < 0.3 else {}
+        space = result(kind, *([tuple(values)] if kind is Choice else values), **log)
+        if not isinstance(space, DmlrcError):
+            made += 1
+            json.dumps(space.values if kind is Choice else [space.low, space.high], allow_nan=False)
+            method = Method("mine", "triplet", {"margin": space})
+            for _, params in preflight._points(method):
+                assert method.misfit(params) is None, (number, space, params)
+    assert made > CASES["spaces"] / 20
 
 
 # Images

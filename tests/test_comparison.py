@@ -426,6 +426,42 @@ def test_two_files_have_each_the_helper_that_lies_beside_it(tmp_path):
     assert [method.loss(None, None) for method in given] == [0, 1, 2]
 
 
+def test_a_file_that_goes_elsewhere_leaves_the_caller_where_it_was(tmp_path, monkeypatch):
+    """Else its records would lie in another folder than that of the next command."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import os\nos.chdir('/')\nWHERE = os.getcwd()\ndef loss(e, l):\n    return WHERE"
+    )
+    [method] = comparison.read_methods(Path("mine.py"))
+    assert method.loss(None, None) == "/"
+    assert Path.cwd() == tmp_path
+
+
+def test_an_expression_that_is_nested_too_deep_is_refused(tmp_path):
+    (tmp_path / "mine.py").write_text("x = " + "-" * 100_000 + "1")
+    with pytest.raises(UsageError, match=r"mine\.py is no Python \(.+\): correct it"):
+        comparison.read_methods(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize("at_call", [(True, False), (True, True)])
+def test_a_helper_that_a_loss_imports_when_it_is_called_is_not_mistaken_for_another(tmp_path, monkeypatch, at_call):
+    """It would train with the helper of the file that was read last."""
+    monkeypatch.setattr(comparison, "_AT_CALL", {})
+    for scale, late in enumerate(at_call):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        (folder / "beside_late.py").write_text(f"SCALE = {scale}" + scale * "\n")
+        body = "import beside_late\ndef loss(e, l):\n    return beside_late.SCALE"
+        if late:
+            body = "def loss(e, l):\n    from beside_late import SCALE\n    return SCALE"
+        (folder / "mine.py").write_text(body)
+    [first] = comparison.read_methods(tmp_path / "0" / "mine.py")
+    with pytest.raises(UsageError, match="each have a 'beside_late', and a loss of the latter"):
+        comparison.read_methods(tmp_path / "1" / "mine.py")
+    assert first.loss(None, None) == 0
+    assert comparison.read_methods(tmp_path / "0" / "mine.py")[0].loss(None, None) == 0
+
+
 @pytest.mark.parametrize("kind", ["class Mine:\n    def __call__(self, e, l):\n        ", "def mine(e, l):\n    "])
 def test_what_a_file_finds_by_words_belongs_to_its_loss(tmp_path, kind):
     codes = set()

@@ -286,6 +286,18 @@ def test_the_pretrained_row_is_that_of_standardised_features_in_their_main_direc
         assert found[setting] == pytest.approx(expected, abs=1e-12), setting
 
 
+def test_weights_that_give_no_numbers_are_told_before_anything_trains(tmp_path):
+    weights = models.create_trunk("conv4").state_dict()
+    weights[next(iter(weights))][0, 0, 0, 0] = float("nan")
+    torch.save(weights, tmp_path / "w.pth")
+    given = replace(musgrave2020.CHARACTERS, frozen_trunk=True, augmentation="none", weights=str(tmp_path / "w.pth"))
+    with pytest.raises(
+        DmlrcError, match=r"^the features of glyphs-small by conv4 are NaN or infinite: get its weights"
+    ):
+        inputs.frozen_features(data.load("glyphs-small"), given.trunk_input, torch.device("cpu"))
+    assert [*paths.cache().glob("features*")] == []
+
+
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):
     images = data.load("glyphs-small")
     given = replace(musgrave2020.CHARACTERS, frozen_trunk=True, augmentation="none").trunk_input
@@ -293,7 +305,7 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
 
     def stopped(*arguments, **options):
         calls.append(len(arguments[1]))
-        if len(calls) == 3:
+        if len(calls) == 2 * 16 + 1:  # the first batch of the third part
             raise KeyboardInterrupt
         return embed(*arguments, **options)
 
@@ -301,7 +313,7 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
     with pytest.raises(KeyboardInterrupt):
         inputs.frozen_features(images, given, torch.device("cpu"))
     found = inputs.frozen_features(images, given, torch.device("cpu"))
-    assert sum(calls) == len(images.labels) + 256  # the part that was stopped, a second time; no other
+    assert 0 < sum(calls) - len(images.labels) <= 256  # what was begun of that part, a second time; of no other
     assert [path.name for path in paths.cache().glob("*-part*")] == []
     trunk = models.fixed_trunk(given.trunk, given.weights).to(memory_format=torch.channels_last)
     whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from dmlrc.errors import UsageError
 from dmlrc.methods import Choice, Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
@@ -134,6 +135,14 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
         (lambda: Method("mine", "triplet", weight_decay=-1), "is -1: give a number from 0 on, or None"),
         (lambda: Method("mine", "triplet", weight_decay=float("nan")), "is nan: give a number from 0 on"),
         (lambda: Choice((1.0, float("nan"))), "a choice is among words and numbers"),
+        (lambda: Int(0, 10**400), "holds no number"),
+        (lambda: Float(0, 10**400), "holds no number"),
+        (lambda: Float(-1e308, 1e308), "holds no number"),  # whose length is infinite
+        (lambda: Float(torch.tensor(0.0), torch.tensor(1.0)), "holds no number"),  # which no record can hold
+        (lambda: Float(0, 1, first="0"), "cannot begin at '0'"),
+        (lambda: Choice((1, 10**400)), "a choice is among words and numbers"),
+        (lambda: Method("mine", "triplet", label=3), "label of method 'mine' is 3: give a line of text"),
+        (lambda: Method("mine", "triplet", label="a\nb"), "give a line of text"),
         (lambda: Choice((1.0, float("inf"))), "a choice is among words and numbers"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dmlrc import paths
+from dmlrc import data, paths
 from dmlrc.errors import DmlrcError, UsageError
 
 
@@ -20,6 +20,15 @@ def test_a_variable_may_begin_with_the_users_home_and_an_empty_one_is_none(name,
     assert where() == unset
     monkeypatch.setenv(name, "~/studies")
     assert where() == Path.home() / "studies"
+
+
+def test_the_home_of_a_user_who_is_not_known_is_told_in_a_sentence(monkeypatch):
+    calls = {"DMLRC_RUNS": paths.runs, "DMLRC_CACHE": paths.cache, "DMLRC_DATA": lambda: data.load("cub200")}
+    for name, call in calls.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "~nobody-of-this-name/x")
+            with pytest.raises(UsageError, match=r"^~nobody-of-this-name/x begins with the folder of a user"):
+                call()
 
 
 @pytest.mark.parametrize(

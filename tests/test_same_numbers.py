@@ -18,6 +18,7 @@ from cases import loop
 from tqdm import tqdm
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
+from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 from dmlrc.models.settings import defaults, settled
 from dmlrc.protocol import Budget, TrunkInput
@@ -107,6 +108,39 @@ def test_what_the_caller_has_set_changes_no_number_and_stays():
             assert read() == before, name
 
 
+def test_what_a_loss_does_to_its_batch_reaches_no_other():
+    def plain(embeddings, labels):
+        return (torch.cdist(embeddings, embeddings) * (labels[:, None] == labels)).sum()
+
+    def spoils_labels(embeddings, labels):
+        value = plain(embeddings, labels)
+        labels.zero_()
+        return value
+
+    def spoils(embeddings, labels):
+        value = plain(embeddings.clone(), labels)
+        with torch.no_grad():
+            embeddings /= 2
+        return value
+
+    assert record(spoils_labels) == record(plain)
+    changes = "the loss of method 'mine' changes the embeddings that it is given: let it clone them first"
+    with pytest.raises(UsageError, match=changes):
+        record(spoils)
+    with pytest.raises(UsageError, match=changes):
+        preflight.check_method(Method("mine", spoils), SHORT)
+
+
+def test_what_the_caller_has_every_module_do_changes_no_number_and_stays():
+    expected = record()
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, given, output: output * 1.5)
+    try:
+        assert record() == expected
+        assert torch.nn.Identity()(torch.ones(1)) == 1.5
+    finally:
+        hook.remove()
+
+
 @loop("name", SETTINGS)
 def test_a_unit_has_settings_of_its_own(name):
     """Those too that change no number on this machine."""
@@ -136,6 +170,24 @@ def test_cached_features_are_those_of_torch_as_it_is(home, monkeypatch):
     for name in ("float64", "autocast", "oneDNN", "device", "inference_mode"):
         with SETTINGS[name][0]():
             assert features(name) == expected, name
+
+
+@pytest.mark.parametrize("train_from", [None, "layer4"])
+def test_what_is_computed_once_does_not_depend_on_the_number_of_threads(home, monkeypatch, train_from):
+    given = TrunkInput("resnet18", None, not train_from, 32, 32, "none", "crop", train_from)
+    images = replace(small_units.PHOTOGRAPHS, images=np.repeat(small_units.PIXELS, 3, 0))
+    compute, found = inputs.frozen_maps if train_from else inputs.frozen_features, []
+    for threads in (1, 2, 3):
+        monkeypatch.setenv("DMLRC_CACHE", str(home / str(threads)))
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(threads == 1)  # as in a unit, which has one
+        found.append(compute(images, given, torch.device("cpu")))
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(False)
+    assert len(found[0]) > 2 * 16
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
 
 
 @loop("name", ["no_grad", "inference_mode", "device", "float64", "NumPy's errors"])

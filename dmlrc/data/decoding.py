@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from dmlrc import errors
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -37,8 +37,7 @@ FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA"
 MOST_PIXELS = 89_478_485
 """Of a file, PIL's own limit for a warning: 268 MB in memory. A JPEG of up to twice as many is decoded smaller."""
 LARGE = 16_000_000  # pixels, above which images are decoded one at a time: each may take 12 bytes a pixel
-_ALONE = threading.Lock()
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # see `_fit`; of threads none has its own
+_ALONE, _OPENS = threading.Lock(), threading.Lock()
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache
 _LONGEST = 8  # times the shorter side: an image longer than that is a strip
@@ -69,10 +68,16 @@ class Form:
 def decode(file: Path, form: Form) -> np.ndarray:
     """Decode one image file as a (channels, size, size) uint8 array; of an animation the first frame.
 
-    Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
+    Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded, UsageError where
+    PIL was told to let what lacks of an image be grey.
     """
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise UsageError(
+            "PIL is set to fill up what lacks of a damaged image, so that it would pass for a sound one: set "
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = False"
+        )
     try:
-        with Image.open(file, formats=readable()) as image, _fit(image, form.size):
+        with _opened(file) as image, _fit(image, form.size):
             return stored(image, form)
     except FileNotFoundError:
         raise absent(file) from None
@@ -88,6 +93,12 @@ def readable() -> list[str]:
     """List those of `FORMATS` that PIL can read here."""
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _opened(file: Path) -> Image.Image:
+    """Open an image, whose header alone is read, without PIL's warning of its size, which `_fit` judges."""
+    with _OPENS, warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning):
+        return Image.open(file, formats=readable())  # the filters are those of all threads
 
 
 def _fit(image: Image.Image, size: int) -> AbstractContextManager:

@@ -44,6 +44,10 @@ def _read(folder: Path) -> Listing:
     classes = sub_folders(folder)
     if not classes:
         raise MissingDataError(f"folder {folder} has no sub-folders: put the images of each class into one")
+    homes = [own.resolve() for own in classes]
+    if len(set(homes)) < len(homes):
+        twice = next(own for own, home in zip(classes, homes, strict=True) if homes.count(home) > 1)
+        raise DmlrcError(f"folder {twice} is there twice, by a link, and would be two classes: remove one of the two")
     if image := next(_misplaced(folder, classes), None):
         raise DmlrcError(
             f"image {image} does not lie directly in a sub-folder of {folder}, where its class would be clear: move it "
@@ -84,12 +88,12 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, restval="")
-            columns = set(reader.fieldnames or ())
+            columns = list(reader.fieldnames or ())
             rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DmlrcError(f"{file} is no table ({error}): write it as CSV, in UTF-8") from None
-    if not {"image", "part"} <= columns:
-        raise DmlrcError(f"{file} does not begin with the line image,part: name its two columns so")
+    if [columns.count(name) for name in ("image", "part")] != [1, 1]:
+        raise DmlrcError(f"{file} does not begin with the line image,part: name its two columns so, each once")
     return rows
 
 

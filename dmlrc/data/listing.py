@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc import errors
+from dmlrc import errors, paths
 from dmlrc.errors import MissingDataError
 
 HEIC_SUFFIXES = (".heic", ".heif")
@@ -83,8 +83,9 @@ def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> L
 
 
 def is_image(file: Path) -> bool:
-    """Tell whether a file is an image by its name, and not hidden."""
-    return file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
+    """Tell whether a file is an image by its name, and not hidden; so is a link that leads nowhere, which is missed."""
+    named = file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "."
+    return named and (file.is_file() or not file.exists())
 
 
 def sub_folders(folder: Path) -> list[Path]:
@@ -100,4 +101,4 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
     root = root or os.environ.get("DMLRC_DATA")
     if not root:
         raise MissingDataError("no data folder is named: set DMLRC_DATA to the folder of the data sets")
-    return Path(root).expanduser().absolute()
+    return paths.expanded(root).absolute()

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
+from dmlrc import paths
 from dmlrc.errors import MissingDataError, UsageError
 
 TIMM = "timm:"
@@ -207,9 +208,9 @@ def _sha256(file: Path, *state: int) -> str:
 def find_weights(path: str | Path) -> Path:
     """Find the weight file at `path`, or inside the folder $DMLRC_DATA; a bare file name also one folder below."""
     path = Path(path)
-    candidates = [path.expanduser()]
+    candidates = [paths.expanded(path)]
     if root := os.environ.get("DMLRC_DATA"):
-        home = Path(root).expanduser()
+        home = paths.expanded(root)
         candidates.append(home / path)
         if path.parent == Path():
             candidates += sorted(home.glob(f"*/{glob.escape(path.name)}"))

@@ -5,6 +5,7 @@ part alone is in it: the rest are the weights with which training began, and the
 """
 
 import copy
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,7 +31,7 @@ from dmlrc.models.files import weights_digest
 from dmlrc.models.trunks import fixed_trunk
 
 BATCH = 32
-_KEY = "dmlrc"
+_KEY, _SEAL = "dmlrc", "sha256"
 Weights = Mapping[str, Tensor]
 
 
@@ -182,7 +183,16 @@ def pack(configuration: Configuration, weights: Sequence[Weights]) -> bytes:
     tensors = {
         f"{number}.{name}": tensor.contiguous() for number, own in enumerate(weights) for name, tensor in own.items()
     }
-    return safetensors.torch.save(tensors, {_KEY: json.dumps(asdict(configuration))})
+    text = json.dumps(asdict(configuration))
+    return safetensors.torch.save(tensors, {_KEY: text, _SEAL: _checksum(text, tensors)})
+
+
+def _checksum(configuration: str, tensors: Weights) -> str:
+    """The checksum of all that a model's file holds."""
+    digest = hashlib.sha256(configuration.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {[*tensor.shape]}".encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load(path: str | Path) -> RetrievalModel:
@@ -209,11 +219,17 @@ def load(path: str | Path) -> RetrievalModel:
         raise MissingDataError(f"there is no model {path}: `dmlrc study run NAME --save-models` writes them")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            configuration = Configuration(**json.loads((file.metadata() or {})[_KEY]))
-            weights = [{} for _ in range(configuration.models)]
-            for key in file.keys():  # noqa: SIM118 (it is no dictionary)
-                number, _, name = key.partition(".")
-                weights[int(number)][name] = file.get_tensor(key)
+            metadata, tensors = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        if metadata.get(_SEAL, seal := _checksum(metadata[_KEY], tensors)) != seal:  # the oldest files have none
+            raise DmlrcError(
+                f"{path} is not what was written there, its checksum says: remove it, and `dmlrc study run NAME "
+                "--save-models` makes it again"
+            )
+        configuration = Configuration(**json.loads(metadata[_KEY]))
+        weights = [{} for _ in range(configuration.models)]
+        for key, tensor in tensors.items():
+            number, _, name = key.partition(".")
+            weights[int(number)][name] = tensor
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
         raise DmlrcError(
             f"{path} is no model of dmlrc ({type(error).__name__}: {error}): name a file that `dmlrc study run "

@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,9 @@ _DEFAULTS = (
     (backends.opt_einsum, "enabled", backends.opt_einsum.is_available()),
 )
 """Attributes as torch has them; the precision is that of float32."""
+_OF_MODULES = torch.nn.modules.module
+_HOOKS = [name for name, held in vars(_OF_MODULES).items() if name.startswith("_global_") and isinstance(held, dict)]
+"""Dictionaries of what a caller has every module do besides."""
 
 
 @contextlib.contextmanager
@@ -64,7 +68,7 @@ def defaults() -> Iterator[None]:
         torch.autograd.set_detect_anomaly(False),
         np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
         sdpa_kernel([*SDPBackend.__members__.values()][1:]),  # all but ERROR
-        _set(*_DEFAULTS),
+        _set(*_DEFAULTS, *((_OF_MODULES, name, OrderedDict()) for name in _HOOKS)),
     ):
         torch.set_default_dtype(torch.float32)
         torch.set_float32_matmul_precision("highest")

@@ -166,7 +166,7 @@ def _execute_page(page: Page, parameters: Mapping[str, object], target: Path, st
 
 def _absolute() -> dict[str, str]:
     """The folders that the environment names, as paths that do not depend on where one is."""
-    return {name: str(Path(named).expanduser().absolute()) for name in paths.FOLDERS if (named := os.environ.get(name))}
+    return {name: str(paths.expanded(named).absolute()) for name in paths.FOLDERS if (named := os.environ.get(name))}
 
 
 def pages() -> Path:

@@ -8,7 +8,6 @@ import os
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 
 import dmlrc  # its parts are imported by the lists that use them
 from dmlrc.errors import UsageError
@@ -125,7 +124,7 @@ def _no_folder() -> list[str]:
     named = os.environ.get("DMLRC_DATA")
     if not named:
         return ["", "no data folder is named: set DMLRC_DATA to the folder of the data sets"]
-    if Path(named).expanduser().is_dir():
+    if dmlrc.paths.expanded(named).is_dir():
         return ["", "missing: `dmlrc data fetch NAME` downloads it into $DMLRC_DATA, or says how to get it"]
     return ["", f"DMLRC_DATA names {named}, where there is no folder: make it, or name another"]
 

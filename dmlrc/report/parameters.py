@@ -21,7 +21,7 @@ def check_parameters() -> None:
     """
     shell = get_ipython()
     for variable in paths.FOLDERS if shell else ():
-        if (folder := os.environ.get(variable)) and not Path(folder).expanduser().is_absolute():
+        if (folder := os.environ.get(variable)) and not paths.expanded(folder).is_absolute():
             raise UsageError(f"{variable} is {folder!r}, which is another folder here, in {Path.cwd()}: give all of it")
     for defaults, given in pairwise(shell.user_ns["In"] if shell else ()):
         if given.startswith("# Parameters\n"):

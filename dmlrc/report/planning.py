@@ -54,8 +54,8 @@ def design_of_study(name: str) -> tuple[Design, tuple[float, float]]:
 def of_numbers(search: float, seed: float, methods: int) -> Design:
     """The design of one's own numbers. Raises UsageError for what is no standard deviation."""
     for name, value in (("--search-sd", search), ("--seed-sd", seed)):
-        if not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"{name} {value:g} is no standard deviation: give a number of 0 or more")
+        if not 0 <= value <= 1e9:
+            raise UsageError(f"{name} {value:g} is no standard deviation: give a number of 0 or more, up to 1e9")
     if search == seed == 0:
         raise UsageError("--search-sd and --seed-sd are both 0, so any difference is told: give those of your runs")
     return Design(search, seed, methods)

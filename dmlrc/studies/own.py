@@ -86,7 +86,7 @@ def study_entries(file: Path) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(_text(file))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a list in 1,000 others
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
 
 
@@ -196,10 +196,10 @@ def check_name(name: str, taken: set[str]) -> None:
 
 def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> None:
     """Raise UsageError for an unknown key, or a value that it cannot have."""
+    if key not in (*KEYS, *SETTINGS):
+        raise unknown(f"key of study {name!r}", key, [*KEYS, *SETTINGS])
     if key in SETTINGS or value is None:
         return  # which the protocol knows
-    if key not in KEYS:
-        raise unknown(f"key of study {name!r}", key, [*KEYS, *SETTINGS])
     if key in WHOLE_NUMBERS:
         if type(value) is not int or value < WHOLE_NUMBERS[key]:
             raise UsageError(
@@ -236,10 +236,12 @@ def settings(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not re.fullmatch(r"\w+", key.strip()):
             raise UsageError(f"{pair!r} sets nothing: write it as embedding_dim=512")
+        if (key := key.strip()) in changes:
+            raise UsageError(f"{key} is set twice: give it once")
         try:
-            changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            changes[key.strip()] = value.strip()
+            [changes[key]] = tomllib.loads(f"value = {value}").values()  # and no line after it
+        except (ValueError, RecursionError):
+            changes[key] = value.strip()
     return changes
 
 

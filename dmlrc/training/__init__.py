@@ -221,9 +221,9 @@ class Learner:
         with self.watched():
             try:
                 with failing(method, "{} embeddings of {} numbers".format(*embeddings.shape)):
-                    value = checked_value(method.name, self.loss(embeddings, targets))
+                    value = checked_value(method.name, embeddings._version, self.loss(embeddings, targets), embeddings)
             except LossError as error:
-                if torch.isfinite(embeddings).all():
+                if torch.isfinite(embeddings.data).all():
                     raise
                 raise DivergedError("the embeddings hold NaN or infinite values") from error
         self.losses.append(value.detach())

@@ -90,6 +90,11 @@ DAMAGES = {
     "one byte less": lambda content: content[:-1],
     "zeros": lambda content: bytes(len(content)),
     "text": lambda content: b"not an array",
+    "one bit": lambda content: content[:140] + bytes([content[140] ^ 1]) + content[141:],
+    "another shape": lambda content: content.replace(b"(2, 3, 2, 2)", b"(3, 2, 2, 2)"),
+    "another kind": lambda content: content.replace(b"|u1", b"|i1"),
+    "another checksum": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    "something behind it": lambda content: content + b"0",
 }
 
 
@@ -118,12 +123,33 @@ def test_decoded_images_are_decoded_again(tmp_path):
         assert greys(folder) == [10, 20]
 
 
-def test_an_array_that_was_cached_with_a_seal_behind_it_is_read():
+@pytest.mark.parametrize("behind", [b"", b"dmlrc\x00\x00\x01" + bytes(24)])
+def test_an_array_that_was_cached_without_a_checksum_or_with_another_seal_is_read(behind):
     """As those of earlier versions of the cache are."""
-    cached()
+    paths.cache().mkdir(parents=True)
     file = paths.cache() / "array.npy"
-    file.write_bytes(file.read_bytes() + bytes(32))
+    np.save(file, ARRAY)
+    file.write_bytes(file.read_bytes() + behind)
     assert np.array_equal(cache.cached_array("array.npy", lambda: 1 / 0), ARRAY)
+
+
+def test_a_file_that_got_the_name_of_another_is_made_again():
+    cache.cached_array("other.npy", lambda: 1 - ARRAY)
+    (paths.cache() / "other.npy").rename(paths.cache() / "array.npy")
+    with pytest.warns(UserWarning, match=r"array\.npy is damaged, it is made again"):
+        assert np.array_equal(cached(), ARRAY)
+
+
+def test_rows_have_a_checksum_too_which_a_process_compares_once(monkeypatch):
+    compared, inner = [], cache._checksum
+    monkeypatch.setattr(cache, "_checksum", lambda *about: compared.append(about) or inner(*about))
+    for _ in range(3):
+        cache.cached_rows("rows.npy", ARRAY.shape, "|u1", lambda: iter([ARRAY[:1], ARRAY[1:]]))
+    assert len(compared) == 2  # as it was written, and as it was read first
+    file = paths.cache() / "rows.npy"
+    file.write_bytes(DAMAGES["one bit"](file.read_bytes()))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert np.array_equal(cache.cached_rows("rows.npy", ARRAY.shape, "|u1", lambda: [ARRAY]), ARRAY)
 
 
 def test_an_array_is_on_disk_before_it_gets_its_name(monkeypatch):

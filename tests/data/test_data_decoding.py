@@ -4,11 +4,13 @@ import base64
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from dmlrc.data import decoding, listing
 from dmlrc.data.decoding import Form, decode
@@ -178,6 +180,16 @@ def test_an_image_of_too_many_pixels_is_refused_and_a_jpeg_decoded_smaller(tmp_p
     assert np.abs(small.astype(int) - decode(tmp_path / "a.jpg", Form(64))).mean() < 3
 
 
+def test_what_lacks_of_an_image_is_not_made_up_whatever_the_caller_has_set(tmp_path, monkeypatch):
+    file = saved(tmp_path, np.random.default_rng(0).integers(0, 256, 256, dtype=np.uint8), ".jpg")
+    file.write_bytes(file.read_bytes()[:-900])
+    with pytest.raises(DmlrcError, match="is damaged or not an image"):
+        decode(file, Form(8))
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(UsageError, match=r"set PIL\.ImageFile\.LOAD_TRUNCATED_IMAGES = False$"):
+        decode(file, Form(8))
+
+
 def test_pil_warns_of_no_size_that_is_checked_here(tmp_path):
     Image.new("L", (1000, 1000)).save(tmp_path / "a.jpg")
     script = (
@@ -186,3 +198,15 @@ def test_pil_warns_of_no_size_that_is_checked_here(tmp_path):
     )  # in a process of its own, since pytest has filters of its own
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "a.jpg"], capture_output=True, check=True)
     assert done.stderr == b""
+
+
+def test_pil_warns_whoever_else_opens_an_image(tmp_path, monkeypatch):
+    Image.new("L", (1000, 1000)).save(tmp_path / "a.jpg")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 900_000)
+    filters = warnings.filters[:]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: decode(tmp_path / "a.jpg", Form(8)), range(64)))
+    assert warnings.filters == filters
+    assert not any(kind is Image.DecompressionBombWarning for _, _, kind, *_ in filters)
+    with pytest.warns(Image.DecompressionBombWarning):
+        Image.open(tmp_path / "a.jpg")

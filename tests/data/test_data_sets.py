@@ -327,6 +327,18 @@ def test_folders_without_images_and_hidden_ones_inside_a_class_are_no_matter(alb
     assert len(data.load(f"folder:{album}", size=24).labels) == 3
 
 
+def test_a_class_that_a_link_makes_two_is_named(album):
+    (album / "hounds").symlink_to(album / "dogs")
+    with pytest.raises(DmlrcError, match=r"folder .*dogs is there twice, by a link, and would be two classes"):
+        data.load(f"folder:{album}")
+
+
+def test_an_image_whose_link_leads_nowhere_is_named_and_not_left_out(album):
+    (album / "dogs" / "2.png").symlink_to(album / "on a disk that is not mounted.png")
+    with pytest.raises(MissingDataError, match=r"image .*dogs.2\.png is listed but not there"):
+        data.load(f"folder:{album}")
+
+
 @pytest.mark.parametrize(("make", "message"), [(False, "there is no folder"), (True, "has no sub-folders")])
 def test_folder_that_is_none(tmp_path, make, message):
     if make:

@@ -74,6 +74,7 @@ def test_without_the_file_there_is_no_such_split(photos):
         (GIVEN + "c1,test\n", r"line 13 of .*split\.csv names 'c1/0\.png' again: an image is in one part"),
         (GIVEN.replace("image,part", "file,part"), "does not begin with the line image,part"),
         ("", "does not begin with the line image,part"),
+        (GIVEN.replace("\n", ",train\n").replace(",train", ",part", 1), "does not begin with .* each once"),
         (GIVEN + "c3", "line 13 of .* has the part ''"),
         (GIVEN.replace("c1/0.png,query", "c1/0.png,train"), "own parts share classes"),
         ("image,part\n" + "".join(f"c{label},train\n" for label in range(8)), "all classes are in the part train"),

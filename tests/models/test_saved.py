@@ -3,7 +3,7 @@
 import copy
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -148,6 +148,24 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
     for name in ("text", "other", "newer"):
         with pytest.raises(DmlrcError, match="is no model of dmlrc"):
             models.load(tmp_path / f"{name}.safetensors")
+
+
+def test_a_model_of_which_a_bit_is_another_is_refused(tmp_path):
+    weights = models.EmbeddingModel(models.create_trunk("conv4"), 8).state_dict()
+    content, file = saved.pack(OLD, [weights]), tmp_path / "a.safetensors"
+    file.write_bytes(content)
+    models.load(file)
+    changed = [content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]]
+    changed.append(content.replace(b'\\"normalize\\": true', b'\\"normalize\\": null'))  # of the configuration
+    changed.append(content.replace(b"0.embedder.bias", b"0.embedder.bia0"))
+    for one in changed:
+        assert one != content
+        file.write_bytes(one)
+        with pytest.raises(DmlrcError, match=r"a\.safetensors is not what was written there, its checksum says:"):
+            models.load(file)
+    tensors = {f"0.{name}": tensor.contiguous() for name, tensor in weights.items()}
+    safetensors.torch.save_file(tensors, file, {"dmlrc": json.dumps(asdict(OLD))})  # as the oldest are
+    models.load(file)
 
 
 OLD = saved.Configuration(  # all that the first files had

@@ -1,6 +1,7 @@
 """What the pages promise of intervals, ranks and tests, tried on thousands of made-up studies at once."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_a_statement_is_right_in_the_share_of_studies_that_its_function_owns_up_
         assert not coverage.below(share, least, studies), (name, share)
         owned = {f"{100 * share:.0f} %" for share in promised.values() if share not in (statistics.LEVEL, power.POWER)}
         assert all(one in function.__doc__ for one in owned), name
+
+
+def test_the_page_says_what_intervals_over_few_classes_and_points_cover():
+    shares = [coverage.STATEMENTS[name][2][5] for name in ("over classes, classes", "rank correlation, points")]
+    assert shares == pytest.approx([5 / 6] * 2, abs=0.02)
+    page = (Path(__file__).parents[2] / "notebooks" / "05_which_losses_differ.ipynb").read_text(encoding="utf-8")
+    said = "Over five test classes, or as many points of a rank correlation, intervals hold five times in six."
+    assert said in page
 
 
 def test_an_interval_that_is_too_narrow_is_found_out():

@@ -169,6 +169,7 @@ class TestCommand:
             (["--difference", "nan", "--search-sd", "1", "--seed-sd", "1"], "--difference nan is no distance"),
             (["--difference", "1", "--search-sd", "-1", "--seed-sd", "1"], "--search-sd -1 is no standard deviation"),
             (["--difference", "1", "--search-sd", "1", "--seed-sd", "inf"], "--seed-sd inf is no standard deviation"),
+            (["--difference", "1", "--search-sd", "1e300", "--seed-sd", "1"], "up to 1e9"),
             (["--difference", "1", "--search-sd", "0", "--seed-sd", "0"], "are both 0"),
             (
                 ["--difference", "1", "--search-sd", "1", "--seed-sd", "1", "--plot", "power.doc"],

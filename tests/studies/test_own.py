@@ -203,6 +203,8 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
     ("text", "says"),
     [
         ("[mine\n", "cannot be read"),
+        (f"mine = {'1' * 5000}\n", "cannot be read"),
+        (f"mine = {'[' * 5000}\n", "cannot be read"),
         ("[mine]\nseed = 1\n", "does not say what it is like"),
         ("mine = 1\n", "does not say what it is like"),
         ('["my photos"]\nlike = "glyphs-quick"\n', "take a name of letters, digits"),
@@ -305,6 +307,9 @@ def test_settings_on_the_command_line_make_a_study_of_their_own(home, photograph
         (["--as", "other", "--set", "embeding_dim=8"], "did you mean 'embedding_dim'"),
         (["--as", "other", "--set", "lr"], "sets nothing"),
         (["--as", "other", "--set", "=3"], "sets nothing"),
+        (["--as", "other", "--set", "lr=1", "--set", "lr =2"], "lr is set twice: give it once"),
+        (["--as", "other", "--set", "eval_every=8\nlr=1"], "is '8\\nlr=1'"),
+        (["--as", "other", "--set", f"seed={'1' * 5000}"], "seed of study 'other' is"),
         (["--as", "other", "--set", "seed=2026-01-01"], "seed of study 'other' is datetime.date(2026, 1, 1)"),
         (["--as", "other", "--set", "lr=inf"], "study 'other': lr of protocol musgrave2020-characters is inf"),
         (["--as", "other", "--set", "sampler=none"], "study 'other': unknown sampler 'none': known are"),

@@ -14,6 +14,7 @@ from small_units import CONTRASTIVE, IMAGES
 
 from dmlrc import evaluation, executors, records, run, studies
 from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.protocol import OwnMetric
 from dmlrc.report import ranking
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,19 @@ def test_a_rerun_has_it_of_each_model_and_of_all_joined(photographs, monkeypatch
     assert found["separated"]["width"] == pytest.approx((found["fold0"]["width"] + found["fold1"]["width"]) / 2)
     del found["fold0"]["width"], found["fold0"]["Images"], found["fold0"]["spoils"]
     assert found["fold0"] == scores()["fold0"]  # whatever a metric does to what it is given
+
+
+def test_what_a_metric_does_to_queries_reaches_no_other():
+    def spoils_queries(embeddings, labels, query):
+        query[0].zero_()
+        query[1][:] = 0
+        return 0
+
+    query = torch.ones(2, 2), np.ones(2)
+    metric = OwnMetric("spoils", spoils_queries)
+    assert evaluation.own_score(metric, torch.ones(2, 2), np.ones(2), query=query) == 0
+    assert query[0].sum() == 4
+    assert query[1].sum() == 2
 
 
 def test_the_metric_of_the_page_is_the_worst_classes_accuracy(home, monkeypatch):
