@@ -176,7 +176,7 @@ _ICONS = Study(
 """Many classes of few images, the shape of SOP: conv4 from scratch on 1,004 icons, searched three times.
 
 Not augmented, and 2,000 steps a run, so that training can lift the scores: in a pilot on one validation fold MAP@R of
-contrastive rose from 52.7 % to 66.6, to 61.3 with affine maps and to 59.0 in 600 steps, in which N. Softmax fell to 34.7.
+contrastive rose from 52.7 % to 66.6; to 61.3 with affine maps, and to 59.0 in 600 steps, where N. Softmax fell to 34.7.
 361 units of four folds at 14 ms a step are 11 hours. The rate is a guess until the grid is run, and no chapter has the
 study yet.
 """
