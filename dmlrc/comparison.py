@@ -7,6 +7,7 @@ again, in the comparison. So ten trials of mine stand beside ten of theirs, and 
 
 import contextlib
 import dis
+import inspect
 import shutil
 import sys
 import types
@@ -45,7 +46,6 @@ def read_methods(file: Path) -> list[Method]:
         raise UsageError(f"{file} is no Python ({str(error) or 'nested too deep'}): correct it") from None
     folder = file.resolve().parent
     _make_room(folder)
-    _AT_CALL.update(dict.fromkeys(filter(partial(_lies_in, folder), _imported_at_call(code)), folder))
     sys.path.insert(0, str(folder))  # for what it imports from beside it
     name = f"file_{file.stem}"
     module = types.ModuleType(name)
@@ -55,6 +55,7 @@ def read_methods(file: Path) -> list[Method]:
     try:
         with contextlib.chdir("."):  # which it may change
             exec(code, scope)
+        _AT_CALL.update(dict.fromkeys(filter(partial(_lies_in, folder), _imported_at_call(code, folder)), folder))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -81,13 +82,20 @@ _AT_CALL: dict[str, Path] = {}
 """Folders of what the losses that were read import when they are called, which must find the same then, by its name."""
 
 
-def _imported_at_call(code: types.CodeType) -> Iterator[str]:
-    """Names of modules that the functions of a file import."""
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            steps = dis.get_instructions(inner)
-            yield from (step.argval.partition(".")[0] for step in steps if step.opname == "IMPORT_NAME")
-            yield from _imported_at_call(inner)
+def _imported_at_call(code: types.CodeType, folder: Path) -> Iterator[str]:
+    """Names of modules that the functions of a file import, and those of what was imported from beside it."""
+    files = {file for _, file in _own_modules() if folder in file.parents and file.suffix == ".py" and file.is_file()}
+    within = [code, *(compile(file.read_bytes(), str(file), "exec") for file in files)]
+    for outer in within:
+        within += (inner := [each for each in outer.co_consts if isinstance(each, types.CodeType)])
+        steps = (step for each in inner if each.co_flags & inspect.CO_OPTIMIZED for step in dis.get_instructions(each))
+        yield from (step.argval.partition(".")[0] for step in steps if step.opname == "IMPORT_NAME")
+
+
+def _own_modules() -> list[tuple[str, Path]]:
+    """Names and files of one's own modules that have been imported."""
+    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    return [(name, Path(file).resolve()) for name, file in files.items() if file and paths.is_own(file)]
 
 
 def _lies_in(folder: Path, name: str) -> bool:
@@ -95,19 +103,16 @@ def _lies_in(folder: Path, name: str) -> bool:
 
 
 def _make_room(folder: Path) -> None:
-    """Forget files of one's own that were imported from elsewhere and are called as one here, which is the one meant
-    here."""
+    """Forget files of one's own that were imported from elsewhere and are called as one here."""
     for name, home in _AT_CALL.items():
         if home != folder and _lies_in(folder, name):
             raise UsageError(
                 f"{folder} and {home} each have a {name!r}, and a loss of the latter, which was read before, imports "
                 "it when it is called: rename one of them, or import it at the top of the loss's file"
             )
-    for name, module in list(sys.modules.items()):
-        file, top = getattr(module, "__file__", None), name.partition(".")[0]
-        if not file or not paths.is_own(file) or folder in Path(file).resolve().parents or top == "__main__":
-            continue
-        if _lies_in(folder, top):
+    for name, file in _own_modules():
+        top = name.partition(".")[0]
+        if folder not in file.parents and top != "__main__" and _lies_in(folder, top):
             del sys.modules[name]
 
 

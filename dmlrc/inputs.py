@@ -202,10 +202,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 def _part(
     compute: Callable[[np.ndarray], np.ndarray], images: ImageSet, start: int, device: torch.device
 ) -> np.ndarray:
-    """Compute a part of what is cached, batches side by side, each on one thread: no number depends on how many.
-
-    A CPU has as many at once as torch has threads.
-    """
+    """Compute a part of what is cached, on a CPU a batch a thread: no number depends on how many threads torch has."""
     batches = [images.images[i : i + _BATCH] for i in range(start, min(start + _PART, len(images.images)), _BATCH)]
     if device.type != "cpu":
         return np.concatenate([*map(compute, batches)])

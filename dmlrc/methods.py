@@ -110,7 +110,7 @@ Space = Float | Int | Choice
 def _check_range(searched: Float | Int) -> None:
     """Raise UsageError for a range that holds nothing, or whose ends are no finite numbers."""
     ends = searched.low, searched.high
-    if not (all(map(_is_finite, ends)) and 0 <= float(ends[1]) - float(ends[0]) < math.inf):
+    if not (all(map(_is_finite, ends)) and ends[0] <= ends[1] and float(ends[1]) - float(ends[0]) < math.inf):
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
     for name, value in vars(searched).items():
         object.__setattr__(searched, name, _of_python(value))

@@ -462,6 +462,23 @@ def test_a_helper_that_a_loss_imports_when_it_is_called_is_not_mistaken_for_anot
     assert comparison.read_methods(tmp_path / "0" / "mine.py")[0].loss(None, None) == 0
 
 
+def test_nor_is_what_a_helper_imports_when_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "_AT_CALL", {})
+    for scale in (0, 1):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        (folder / "deep_late.py").write_text(f"SCALE = {scale}")
+        (folder / "helper_late.py").write_text("def scaled():\n    import deep_late\n    return deep_late.SCALE")
+        (folder / "mine.py").write_text("import helper_late\ndef loss(e, l):\n    return helper_late.scaled()")
+    (tmp_path / "1" / "fails.py").write_text("def loss(e, l):\n    import deep_late\n1 / 0")
+    with pytest.raises(UsageError, match="division by zero"):
+        comparison.read_methods(tmp_path / "1" / "fails.py")
+    [first] = comparison.read_methods(tmp_path / "0" / "mine.py")
+    with pytest.raises(UsageError, match="each have a 'deep_late'"):
+        comparison.read_methods(tmp_path / "1" / "mine.py")
+    assert first.loss(None, None) == 0
+
+
 @pytest.mark.parametrize("kind", ["class Mine:\n    def __call__(self, e, l):\n        ", "def mine(e, l):\n    "])
 def test_what_a_file_finds_by_words_belongs_to_its_loss(tmp_path, kind):
     codes = set()

@@ -136,6 +136,7 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
         (lambda: Method("mine", "triplet", weight_decay=float("nan")), "is nan: give a number from 0 on"),
         (lambda: Choice((1.0, float("nan"))), "a choice is among words and numbers"),
         (lambda: Int(0, 10**400), "holds no number"),
+        (lambda: Int(2**53 + 1, 2**53), "holds no number"),  # which are equal as floats
         (lambda: Float(0, 10**400), "holds no number"),
         (lambda: Float(-1e308, 1e308), "holds no number"),  # whose length is infinite
         (lambda: Float(torch.tensor(0.0), torch.tensor(1.0)), "holds no number"),  # which no record can hold

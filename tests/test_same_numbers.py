@@ -6,7 +6,7 @@ import pickle
 import random
 import resource
 import sys
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -284,12 +284,13 @@ def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="malloc of another system")
-def test_the_memory_of_large_arrays_is_kept_for_the_next_ones():
-    def touch():
+def test_the_memory_of_large_arrays_is_kept_for_the_next_ones_of_any_thread():
+    def touch(_):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         torch.empty(2**24).fill_(1)
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    with defaults():
-        warm = [touch() for _ in range(12)]  # each beside the last, since their places must begin at a multiple of 64
-        assert sum(touch() for _ in range(8)) < 2 * 2**14, warm  # pages of 4 KiB: two of the arrays, not eight
+    with defaults(), ThreadPoolExecutor(1) as pool:
+        for run in (map, pool.map):
+            warm = [*run(touch, range(12))]  # each beside the last, since their places must begin at a multiple of 64
+            assert sum(run(touch, range(8))) < 2 * 2**14, warm  # pages of 4 KiB: two of the arrays, not eight

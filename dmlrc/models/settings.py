@@ -93,17 +93,17 @@ def _products() -> str:
 
 @functools.cache
 def _keep_memory() -> None:
-    """Keep the memory of large arrays for the next ones, where the C library is glibc; no number depends on it.
+    """Keep the memory of large arrays for the next ones of any thread, where there is glibc; no number depends on it.
 
     glibc gives it back at once, and the kernel clears it anew: a third of the CPU time of a step of MobileNetV2.
     """
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(libc, "mallopt"):  # musl has none
-        for parameter, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 2**28)):
+        for parameter, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 2**28), (_ARENA_MAX, 1)):
             libc.mallopt(parameter, value)
 
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # of malloc.h
 
 
 @contextlib.contextmanager

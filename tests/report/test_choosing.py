@@ -100,5 +100,5 @@ def test_where_searches_were_longer_the_text_counts_trials_51_to_100(monkeypatch
     assert told["more"] == told["longest.high"] > told["later.high"]
     assert told["later_less_test"] == pytest.approx(told["more"] - 100 * 0.2 / 2**0.5)
     cells = choosing.trials_paid_cells(found)
-    assert cells.loc[(choosing.WITH_RATE, 2), "100 trials"] == "0.0"
-    assert cells.loc[(choosing.AT_SHARED_RATE, 2), "100 trials"] == "–"
+    assert cells.loc[(choosing.WITH_RATE, "2"), "100 trials"] == "0.0"
+    assert cells.loc[(choosing.AT_SHARED_RATE, "2"), "100 trials"] == "–"

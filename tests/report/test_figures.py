@@ -207,8 +207,8 @@ def test_the_protocol_is_drawn_with_the_numbers_of_its_study():
             f"Trials of a search: {budget['trials']}",
             f"Reruns of the best trial: {budget['reruns']}",
             f"Losses: {losses}. Searches of each: {study.searches}.",
-            f"tried on {folds} models",
-            f"alone, {size} numbers",
+            f"tried on a model a fold ({folds})",
+            f"alone ({folds}), {size} numbers",
             f"all joined, {folds * size} numbers",
         ):
             assert text in said, (text, said)

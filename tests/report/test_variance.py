@@ -531,16 +531,17 @@ def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
     assert told["searched.gaps_of"] == 3
 
 
-def test_rates_searched_three_times_count_where_two_methods_have_finished(monkeypatch):
+def test_rates_searched_three_times_count_where_they_say_something_of_newer_losses(monkeypatch):
     once = table("mine", THREE, 1e-6)
     rates = [{"lr": 1e-5}] * len(once.trials)
     once = replace(once, trials=once.trials.assign(params=rates))
-    for finished in range(4):
-        names = tuple(THREE)[:finished]
+    for names in ((), tuple(THREE)[:2], tuple(THREE)[1:], tuple(THREE)):
         found = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=names), rate_searched=once))
-        assert found.by_rate["searched for each"].name == (thrice().name if finished > 1 else "mine")
-        assert set(found.compared["searched for each"].methods) == set(names if finished > 1 else THREE)
+        assert found.by_rate["searched for each"].name == (thrice().name if len(names) > 2 else "mine")
+        assert set(found.compared["searched for each"].methods) == set(THREE)
         assert len(page.rates_cells(found)[0]) >= 3
+        assert page._of_searched_rates(found)
+        assert page._of_rates(found)["newer.searched"] < 0
     nothing = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=())))
     assert list(nothing.by_rate) == ["too high", "chosen"]
     assert page._of_searched_rates(nothing) == {}

@@ -150,7 +150,7 @@ class TestNewerLosses:
         assert low + high == pytest.approx(0.1)
         cells = whole.network_cells([whole.newer_gain_little_in_networks(CARS)])
         assert cells.index[0][0].startswith("H10. With everything trained")
-        limits = cells["kept, and not kept, found with a power of 80 %"]
+        limits = cells["found with a power of 80 %: kept; not kept"]
         assert set(limits) == {f"at most {100 * low:.1f} %; at least {100 * high:.1f} %"}
 
 

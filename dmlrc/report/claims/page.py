@@ -17,7 +17,7 @@ from dmlrc.report.method import notes
 
 SECTIONS = {id: paper.label for id, paper in SOURCES.items()} | {OURS: "Ours, not sentences of the papers"}
 """What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
-MARKED = "Bold: reproduced. Italic: contradicted. ↓: decided by rows below the untrained trunk in P@1."
+MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
 CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 

@@ -264,7 +264,7 @@ def network_cells(cases: Sequence[Whole]) -> pd.DataFrame:
         "hangs on": [_hangs_on(case) for case in whole],
         "noise alone could make the range of": [", ".join(map(titles.title, case.by_luck)) or "–" for case in whole],
         "methods, reruns": [f"{case.methods}, {case.reruns}" for case in whole],
-        "kept, and not kept, found with a power of 80 %": list(map(_limits, whole)),
+        "found with a power of 80 %: kept; not kept": list(map(_limits, whole)),
         "kind": [KINDS[case.study == CUB] for case in whole],
     }
     table = page.hypothesis_cells(cases).drop(columns="repetitions missing").assign(**beside)

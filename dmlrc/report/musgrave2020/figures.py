@@ -75,13 +75,12 @@ def protocol_drawing(study: StudyRecords) -> Figure:
     frame = {"fill": False, "edgecolor": GREY, "linestyle": "--"}
     axis.add_patch(Rectangle((0.05, 4), 7.3, 6.1, **frame))
     axis.text(3.7, 4.3, f"Losses: {len(trained)}. Searches of each: {study.searches}.", ha="center", fontsize=9)
-    search = f"hyperparameters, tried on all {folds} folds;\nthe best has the highest mean MAP@R"
+    search = f"hyperparameters, in each of {folds} folds;
+the best has the highest mean MAP@R"
     charts.box(axis, (3.7, 8.7), f"Trials of a search: {budget['trials']}", search, BLUE, width=6.9, height=2.1)
     again = "with new seeds; nothing is chosen any more"
     charts.box(axis, (3.7, 5.85), f"Reruns of the best trial: {budget['reruns']}", again, BLUE, width=6.9, height=1.6)
-    tested = (
-        f"separated: each of {folds} models alone, {size} numbers\nconcatenated: all joined, {folds * size} numbers"
-    )
+    tested = f"separated: each alone ({folds}), {size} numbers\nconcatenated: all joined, {folds * size} numbers"
     charts.box(axis, (5, 1.5), "MAP@R and P@1 on test classes", tested, GREY, width=9.6, height=2.1)
     for x, start, end in ((3.7, 10.6, 9.8), (3.7, 7.6, 6.7), (3.7, 3.95, 2.6), (8.6, 10.6, 2.6)):
         charts.arrow(axis, (x, start), (x, end))

@@ -63,7 +63,7 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
         colour=np.where(table["part"] == "loss", style.RED, style.BLUE),
         tip=[
             f"{row.part}: {labels.one_digit(row.against, low=row.low, high=row.high, unit=' %')}; mean "
-            f"{100 * row.mean:.1f} %, {row.classes} classes, {row.methods} losses; losses: "
+            f"{100 * row.mean:.1f} %, {row.classes} classes, {row.methods} losses; spread of these: "
             f"{labels.one_digit(row.own, unit=' %')}"
             for row in table.itertuples()
         ],
