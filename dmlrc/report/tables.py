@@ -372,7 +372,7 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 
 def at_edge(value: float, limits: Float | Int) -> bool:
-    """True if a value lies in the lowest or highest part of its range (`EDGE`), in logarithms where it is searched so."""
+    """True if a value lies in the lowest or highest `EDGE` of its range, in logarithms where it is searched so."""
     from dmlrc import bench
 
     return not EDGE < bench.unit_cube({"": limits}, [{"": value}]).item() < 1 - EDGE
