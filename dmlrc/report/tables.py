@@ -31,6 +31,8 @@ NO_RESULT = ("diverged", "failed")
 """The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
 MOST_CUT_OFF = 0.05
 """Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
+EDGE = 0.02
+"""The share of a range that counts as one of its ends."""
 RUN = ["method", "repetition", "number", "fold"]
 """What tells runs apart; without the fold, trials or reruns."""
 OURS_ALONE = ("train_from", "lr_decay")
@@ -354,7 +356,7 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
     """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, at_edge.
 
     low, high: the range that was searched.
-    at_edge: the value lies within 2 % of the range's width of an end of it (in logarithms where it is searched so).
+    at_edge: see `at_edge`.
     """
     from dmlrc import search
 
@@ -370,10 +372,10 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 
 def at_edge(value: float, limits: Float | Int) -> bool:
-    """True if a value lies in the lowest or highest 2 % of its range, in logarithms where it is searched so."""
+    """True if a value lies in the lowest or highest `EDGE` of its range, in logarithms where it is searched so."""
     from dmlrc import bench
 
-    return not 0.02 < bench.unit_cube({"": limits}, [{"": value}]).item() < 0.98
+    return not EDGE < bench.unit_cube({"": limits}, [{"": value}]).item() < 1 - EDGE
 
 
 def reality_check_methods() -> pd.DataFrame:

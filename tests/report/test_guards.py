@@ -232,7 +232,7 @@ ALWAYS: dict[str, str] = {
             "Joining four models adds",
             "between three searches of one loss, on average",
             "gap that three searches of each loss show four times out of five",
-            "below it are the searches per loss that show this gap four times out of five",
+            "below it are the searches per loss that show it four times out of five",
             "so its own variance is moved halfway to the mean of all losses",
             "within one point, fixed in the {doc}`../preregistration`",
             "of four models joined unless marked as one",

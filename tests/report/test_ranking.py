@@ -1,17 +1,24 @@
 """The results of a study as text: order, ranks, intervals and marks as in the book's tables."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+import pytest
 from factories import fake_records, made_up_unit
+from sklearn.decomposition import PCA
 
 from dmlrc import records, run, studies
 from dmlrc.methods import Float
 from dmlrc.records import PRETRAINED
 from dmlrc.report import about, choosing, everything, labels, ranking, rates, tables
-from dmlrc.report.musgrave2020 import page
+from dmlrc.report.musgrave2020 import figures, page
 from dmlrc.report.photos import answer
+from dmlrc.report.significance import figures as drawn
+from dmlrc.report.significance import measures
 
 
 def body(lines):
@@ -52,6 +59,64 @@ def test_ranks_have_intervals_where_searches_were_repeated():
     lines = ranking.lines(replace(once, **frames))
     assert all("(" in row[1] for row in body(lines) if row[0].isdigit())
     assert "multiple comparisons with the best" in " ".join(lines)
+
+
+@pytest.mark.parametrize(("scores", "end"), [((0.97, 0.999), "to 100.00)"), ((0.03, 0.001), "(0.00 to ")])
+def test_no_interval_leaves_the_scale_in_texts_or_figures(scores, end):
+    """Two reruns tell little: half of each interval is 18 points, with 2 or 98 to the end of the scale."""
+    made = fake_records(reruns=2)
+    trained = made.scores["method"] != PRETRAINED
+    values = made.scores["rerun"].map(dict(enumerate(scores)))
+    made = replace(made, scores=made.scores.assign(value=made.scores["value"].mask(trained, values)))
+    cells = everything.result_cells(everything.every_result([made]))[["MAP@R", "P@1"]]
+    for texts in (ranking.lines(made), answer.sentences(made), cells.to_numpy().ravel()):
+        text = " ".join(texts)
+        assert end in text
+        ends = [(mean - half, mean + half) for mean, half in _floats(r"([\d.]+) ± ([\d.]+)", text)]
+        ends += _floats(r"([\d.]+) to ([\d.]+)\)", text)
+        assert all(0 <= low <= high <= 100 for low, high in ends), ends
+    [figure] = figures.result_figures({"made": tables.accuracy(made)})
+    bars = [line.get_xdata() for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
+    cost = drawn.cost_figure("made", measures.cost_and_accuracy(measures.compare(made), made))
+    bars += [part[:, 1] for axis in cost.axes for each in axis.collections for part in each.get_segments()]
+    assert len(bars) >= 3 * len(tables.METHODS)
+    assert 0 <= np.min(bars) < np.max(bars) <= 100
+    assert np.ptp(bars, axis=1).max() > 15  # they are not left out
+    plt.close("all")
+
+
+def _floats(pattern, text):
+    return [tuple(map(float, found)) for found in re.findall(pattern, text)]
+
+
+def test_the_untrained_row_comes_with_its_caveat_at_every_dimension():
+    made = fake_records(reruns=3)
+    for dim in (64, 128, 512, None):
+        made.meta["protocol"]["embedding_dim"] = dim
+        assert labels.PCA in ranking.lines(made)
+    without = replace(made, scores=made.scores[made.scores["method"] != PRETRAINED])
+    assert labels.PCA not in ranking.lines(without)
+
+
+@pytest.mark.parametrize(
+    ("images", "features", "dim", "exact"),
+    [
+        (300, 1001, 16, False),
+        (300, 1001, 64, False),
+        (300, 1001, 240, True),
+        (600, 100, 16, False),
+        (1000, 100, 16, True),
+        (300, 100, 16, True),
+    ],
+)
+def test_the_caveat_names_every_case_in_which_the_pca_is_not_exact(images, features, dim, exact):
+    """As `evaluation.pretrained_scores` asks for it, against all of the singular values."""
+    points = np.random.default_rng(0).standard_normal((images, features))
+    kept = PCA(dim, random_state=0).fit(points).explained_variance_.sum() * (images - 1)
+    singular = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    assert (kept > (1 - 1e-6) * np.square(singular[:dim]).sum()) == exact
+    assert exact or features > 1000 or images < 10 * features
+    assert "above 1,000 features, or below ten images for each" in labels.PCA
 
 
 def test_a_study_without_test_scores_shows_its_trials():

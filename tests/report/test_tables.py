@@ -659,7 +659,14 @@ def test_the_numbers_of_the_race_are_those_of_trials_and_runs():
     assert (found["published.searches"], found["published.median"]) == (53, 19)
     assert (found[f"{name}.trials"], found[f"{name}.searches"]) == (3, 1)
     assert found[f"{name}.not_on_plateau"] == len(records.runs)  # the made-up runs end at the limit
-    assert found[f"{name}.best_values"] == len(page.best_hyperparameters_cells(records))
+    assert found[f"{name}.winning_values"] == len(page.best_hyperparameters_cells(records))
+    again = records.trials.assign(repetition=1)
+    lowest = {name: {key: each.low for key, each in row.space.items()} for name, row in tables.METHODS.items()}
+    again["params"] = again["method"].map(lowest)
+    both = race.numbers([replace(records, trials=pd.concat([records.trials, again]))])
+    won = len(page.best_hyperparameters_cells(records))
+    assert both[f"{name}.winning_values"] == 2 * won  # of both searches, also where the other one is better
+    assert both[f"{name}.at_edge"] == found[f"{name}.at_edge"] + won
     shares = tables.sensitivity(records)["median_share"]
     assert shares[found[f"{name}.least_forgiving"]] == shares.min()
     assert f"{name}.rate" not in found  # no grid

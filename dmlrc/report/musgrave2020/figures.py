@@ -253,7 +253,8 @@ def _results(
             both = "seed_ci95" in values  # else the interval is that of the seeds alone
             for column, width, shade in (("seed_ci95", 3, 0.35), ("ci95", 1.2, 1)) if both else (("ci95", 3, 0.35),):
                 half = 100 * np.nan_to_num(values[column][name, setting])
-                axis.plot([mean - half, mean + half], [row, row], color=look.colour, linewidth=width, alpha=shade)
+                ends = np.clip([mean - half, mean + half], 0, 100)
+                axis.plot(ends, [row, row], color=look.colour, linewidth=width, alpha=shade)
             marks = {"color": look.colour, "markersize": 4.5, "markerfacecolor": "white" if published else look.colour}
             tip = f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R"
             charts.mark(axis, mean, row, tip, look.marker, **marks)

@@ -1,6 +1,9 @@
 """Numbers of the chapter on the protocol: how searches and runs ended, the shared rate, and poor settings."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import prose, published, rates, tables
@@ -14,8 +17,10 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
-    reached, best = tables.trials_to_reach(tables.best_so_far(study)), tables.best_hyperparameters(study)
-    hyperparameters, trials = best.groupby("method").size(), study.trials.groupby(["method", "repetition"]).size()
+    reached, trials = tables.trials_to_reach(tables.best_so_far(study)), study.trials.groupby(["method", "repetition"])
+    searches = [replace(study, trials=part) for _, part in study.trials.groupby("repetition")]
+    winners = pd.concat(map(tables.best_hyperparameters, searches))  # each search has one, not each loss
+    hyperparameters = winners.groupby("method")["hyperparameter"].nunique()
     share = 100 * tables.sensitivity(study)["median_share"]
     return {
         "median": float(reached.median()),
@@ -23,13 +28,13 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "trials": float(study.meta["budget"]["trials"]),
         "searches": float(study.searches),
         "reruns": float(study.meta["budget"]["reruns"]),
-        "equal_trials": float(trials.nunique() == 1),
+        "equal_trials": float(trials.size().nunique() == 1),
         "fewest_hyperparameters": float(hyperparameters.min()),
         "most_hyperparameters": float(hyperparameters.max()),
         "without_result": float(study.trials["state"].isin(tables.NO_RESULT).sum()),
         "not_on_plateau": float((study.runs["stopped"] != "plateau").sum()),
-        "best_values": float(len(best)),
-        "at_edge": float(best["at_edge"].sum()),
+        "winning_values": float(len(winners)),
+        "at_edge": float(winners["at_edge"].sum()),
         "least_forgiving": share.idxmin(),
         "most_forgiving": share.idxmax(),
         "least_forgiving.share": share.min(),

@@ -176,21 +176,22 @@ def cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods = table
         axes[0], ("steps, thousands", "seconds"), (methods["steps"] / 1000, methods["seconds"]), strict=True
     ):
         for name, values in methods.iterrows():
-            look = style.method_style(name)
+            look, mean = style.method_style(name), 100 * values["mean"]
+            half = 100 * np.nan_to_num((values["high"] - values["low"]) / 2)
             bars = axis.errorbar(
                 costs[name],
-                100 * values["mean"],
-                yerr=100 * np.nan_to_num((values["high"] - values["low"]) / 2),
+                mean,
+                yerr=[[min(half, mean)], [min(half, 100 - mean)]],
                 color=look.colour,
                 marker=look.marker,
                 markersize=5,
                 linestyle="none",
                 alpha=1 if values["among_best"] else 0.35,
             )
-            place = f"{100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
+            place = f"{mean:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
             svg.tips(bars[0], f"{named[name]}: {place}")
         best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()
-        top = 100 * np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
+        top = 100 * min(1, np.nan_to_num(methods["high"][best], nan=methods["mean"][best]))
         text = {"textcoords": "offset points", "fontsize": 7.5}
         axis.annotate(style.escape_math(named[best]), (costs[best], top), (0, 3), ha="center", **text)
         if cheapest != best:

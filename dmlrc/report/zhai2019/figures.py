@@ -87,10 +87,10 @@ def draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
     figure, axes = style.canvas(3.0, 1, 2, sharex=True)
     curves = page.layer_norm_curves(records).sort_values("step").fillna({"ci95": 0.0})
-    for axis, (metric, scale) in zip(axes[0], {"loss": 1, R1: 100}.items(), strict=True):
+    for axis, (metric, scale, most) in zip(axes[0], (("loss", 1, None), (R1, 100, 1)), strict=True):
         for (method, text), (colour, dashes) in zip(page.LAYER_NORM.items(), ((BLUE, "-"), (RED, "--")), strict=True):
             part = curves[(curves["method"] == method) & (curves["metric"] == metric)]
-            low, high = (scale * (part["mean"] + sign * part["ci95"]) for sign in (-1, 1))
+            low, high = (scale * (part["mean"] + sign * part["ci95"]).clip(0, most) for sign in (-1, 1))
             common.band(axis, part["step"], scale * part["mean"], low, high, color=colour, linestyle=dashes, label=text)
         axis.set_xlabel("step")
     nothing = np.log(page.training_classes(records, next(iter(page.LAYER_NORM))))
