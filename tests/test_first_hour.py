@@ -34,7 +34,7 @@ def test_the_commands_of_the_first_hour(home, call, monkeypatch, capsys):
     monkeypatch.setattr(run, "run_unit", made_up_unit)
     code, told, _ = call("photos", "photos", "--trials", "1", "--reruns", "1")
     assert code == 0
-    assert re.search(r"does best of 14 losses.*\nWith one run each losses cannot be compared", told)
+    assert re.search(r"does best of 14 losses.*\nOne run of a loss cannot be compared with others", told)
     assert f"open {home / 'runs' / 'photos' / 'photos.html'}" in told
     monkeypatch.setattr(run, "run_unit", run_unit)
     (home / "my_loss.py").write_text(my_loss)

@@ -118,11 +118,11 @@ def test_one_that_stands_alone_is_said_to():
 
 def test_one_run_each_tells_nothing_apart():
     _, sure, _ = answer.sentences(scored({"contrastive": [0.6], "triplet": [0.4]}))
-    assert sure == f"With one run losses cannot be compared. {answer.SEARCHED_ONCE}"
+    assert sure == f"One run of a loss cannot be compared with others. {answer.SEARCHED_ONCE}"
     some = scored({"contrastive": [0.6, 0.6], "triplet": [0.4, 0.4]})
     lost = (some.scores["method"] == "contrastive") & (some.scores["rerun"] == 0)
     _, sure, _ = answer.sentences(replace(some, scores=some.scores[~lost]))
-    assert sure.startswith("With one run losses cannot be compared.")
+    assert sure.startswith("One run of a loss cannot be compared with others.")
 
 
 def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, home, monkeypatch):

@@ -47,5 +47,5 @@ def test_no_sentence_of_the_page_holds_where_scores_are_otherwise(monkeypatch):
     monkeypatch.setattr(prose, "is_about", lambda edition: True)
     monkeypatch.setattr(prose, "says", lambda sentence, holds: found.__setitem__(sentence, holds))
     exec(cell.source, {"prose": prose, "edition": []})
-    assert len(found) == 9
+    assert len(found) == cell.source.count("says(")
     assert [sentence for sentence, holds in found.items() if holds] == []

@@ -499,6 +499,13 @@ def thrice(name="cub200-2010-frozen/rates-searched", finished=tuple(THREE)):
     return replace(made, trials=made.trials.assign(params=rates), reruns=reruns, meta=meta)
 
 
+def once(methods=tuple(THREE)):
+    """Rates searched once."""
+    made = table("mine", THREE, 1e-6)
+    trials = made.trials[made.trials["method"].isin(methods)]
+    return replace(made, trials=trials.assign(params=[{"lr": 1e-5}] * len(trials)))
+
+
 def around(monkeypatch, **found):
     """The study with shared rates, and around it these, the one at a rate too high among them."""
     high = table("cub200-2010-frozen/rate-tenfold", THREE, 1e-5)
@@ -510,7 +517,7 @@ def around(monkeypatch, **found):
 
 def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
     searched = thrice()
-    chosen = around(monkeypatch, rates_searched=searched, rate_searched=table("mine", THREE, 1e-6))
+    chosen = around(monkeypatch, rates_searched=searched, rate_searched=once())
     found = measures.at_rates(chosen)
     assert found.by_rate["searched for each"] is searched
     compared = found.compared["searched for each"]
@@ -532,16 +539,15 @@ def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
 
 
 def test_rates_searched_three_times_count_where_they_say_something_of_newer_losses(monkeypatch):
-    once = table("mine", THREE, 1e-6)
-    rates = [{"lr": 1e-5}] * len(once.trials)
-    once = replace(once, trials=once.trials.assign(params=rates))
     for names in ((), tuple(THREE)[:2], tuple(THREE)[1:], tuple(THREE)):
-        found = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=names), rate_searched=once))
+        found = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=names), rate_searched=once()))
         assert found.by_rate["searched for each"].name == (thrice().name if len(names) > 2 else "mine")
         assert set(found.compared["searched for each"].methods) == set(THREE)
         assert len(page.rates_cells(found)[0]) >= 3
         assert page._of_searched_rates(found)
         assert page._of_rates(found)["newer.searched"] < 0
+    more = around(monkeypatch, rates_searched=thrice(), rate_searched=once((*THREE, "arcface")))
+    assert measures.at_rates(more).by_rate["searched for each"].name == "mine"
     nothing = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=())))
     assert list(nothing.by_rate) == ["too high", "chosen"]
     assert page._of_searched_rates(nothing) == {}

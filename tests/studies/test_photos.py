@@ -68,12 +68,11 @@ def test_files_that_are_no_images_are_counted(folder):
     home = folder(8)
     for name in ("00/a.MOV", "00/b.mov", "03/note", "03/.hidden"):
         (home / name).write_text("")
-    (home / "04" / "gone.jpg").symlink_to(home / "nowhere")
     (home / "04" / "album.jpg").mkdir()
     found = photos.look(str(home))
-    assert found.left_out == {".mov": 2, "": 1, ".jpg": 1}
+    assert found.left_out == {".mov": 2, "": 1}
     said = "\n".join(photos.plan(found, photos.study_of(found, None, {})[0]))
-    assert "left out, since they cannot be read as images: 2 .mov, 1 without an ending, 1 .jpg" in said
+    assert "left out, since they cannot be read as images: 2 .mov, 1 without an ending" in said
     assert "heic" not in said
 
 

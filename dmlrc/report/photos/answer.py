@@ -58,7 +58,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     marks = tables.marks(trained.reset_index()).set_axis(trained.index)
     highest = [labels.method_label(name) for name in trained.index if marks[name] and name != first]
     if np.isnan(trained["ci95"][first]):
-        sure = "With one run losses cannot be compared."
+        sure = "One run of a loss cannot be compared with others."
     elif not marks[first]:
         sure = say("higher", losses=labels.listed(highest))
     elif highest:
