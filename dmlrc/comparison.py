@@ -87,8 +87,8 @@ def _imported_at_call(code: types.CodeType, folder: Path) -> Iterator[str]:
     files = {file for _, file in _own_modules() if folder in file.parents and file.suffix == ".py" and file.is_file()}
     within = [code, *(compile(file.read_bytes(), str(file), "exec") for file in files)]
     for outer in within:
-        within += (inner := [each for each in outer.co_consts if isinstance(each, types.CodeType)])
-        steps = (step for each in inner if each.co_flags & inspect.CO_OPTIMIZED for step in dis.get_instructions(each))
+        within += (inner := [code for code in outer.co_consts if isinstance(code, types.CodeType)])
+        steps = (step for code in inner if code.co_flags & inspect.CO_OPTIMIZED for step in dis.get_instructions(code))
         yield from (step.argval.partition(".")[0] for step in steps if step.opname == "IMPORT_NAME")
 
 

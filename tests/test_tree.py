@@ -43,7 +43,7 @@ CAPTIONS = 33  # what the captions of several tables share is shown once, and st
 CARDS = 24  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
 RECORDS = 172  # what a longer search gains and chooses, the gap that each ranking tells, a cross between numbers
 STATISTICS = 74  # a folder of five modules; ranks of all groups at once; a figure is laid out once, and drawn once
-WHOLE = 259  # rates searched three times, many classes and the lift of every ranking, the protocol drawn
+WHOLE = 257  # rates searched three times, many classes and the lift of every ranking, the protocol drawn
 ONCE = {"library": 53, "report": 62}  # pages share what they derive, and fANOVA in NumPy: two fifths of its CPU time
 
 

@@ -31,8 +31,7 @@ NO_RESULT = ("diverged", "failed")
 """The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
 MOST_CUT_OFF = 0.05
 """Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
-EDGE = 0.02
-"""The share of a range that counts as one of its ends."""
+EDGE = 0.02  # the share of a range that counts as one of its ends
 RUN = ["method", "repetition", "number", "fold"]
 """What tells runs apart; without the fold, trials or reruns."""
 OURS_ALONE = ("train_from", "lr_decay")
@@ -353,10 +352,9 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
-    """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, at_edge.
+    """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, `at_edge`.
 
     low, high: the range that was searched.
-    at_edge: see `at_edge`.
     """
     from dmlrc import search
 
