@@ -257,7 +257,7 @@ MUTATIONS = (
         'other = other[~other["method"].isin(replaced)]',
         'other = other[~other["method"].isin(set())]',
         "scores of a loss before its edit stand beside those after it",
-        ("tests/test_records_in_any_order.py",),
+        ("tests/test_records.py", "-k", "edited_loss_stands"),
     ),
     Mutation(
         "export-not-recovered",
@@ -265,7 +265,7 @@ MUTATIONS = (
         "for path in _files(before):\n        shutil.copy2(path, target)",
         "for path in []:\n        shutil.copy2(path, target)",
         "an export that was killed takes the committed records with it",
-        ("tests/test_records_in_any_order.py",),
+        ("tests/test_records.py", "-k", "killed_joins"),
     ),
     Mutation(
         "two-exports-at-once",
@@ -435,7 +435,7 @@ MUTATIONS = (
         "self.files.setdefault(module, names)",
         "pass",
         "a loss whose file imports another keeps its old scores when that one is edited",
-        ("tests/test_fingerprint.py", "-k", "every_file"),
+        ("tests/test_fingerprint.py", "-k", "a_module_that_is_loaded_by_the_first_look_changes_nothing_at_the_second"),
     ),
     Mutation(
         "generator-by-its-state",

@@ -9,17 +9,19 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_units, without_checksum, write_fake_study, write_units
+from factories import fake_records, fake_units, without_checksum, write_fake_study, write_units
 
 from dmlrc import board, cli, paths, plan, records, run, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.protocol import TEST_METRICS
 from dmlrc.records import committed as committed_records
+from dmlrc.records import fingerprint, frames
 from dmlrc.records.underway import lock_file
 
 COMMITTED = Path(__file__).parents[1] / "results"
@@ -505,6 +507,44 @@ def test_an_export_that_waited_keeps_what_the_other_one_wrote(home, monkeypatch)
 
     monkeypatch.setattr(paths, "kept", waited)
     assert exported_methods(home / "triplet", monkeypatch) == ["margin", "triplet"]
+
+
+def test_an_export_after_one_that_was_killed_joins_what_that_left_aside(home, monkeypatch):
+    for name in ("margin", "triplet"):
+        of_method(name, home / name)
+    exported_methods(home / "margin", monkeypatch)
+    folder = paths.results() / "fake-study"
+    (folder / paths.BEFORE).mkdir()
+    for path in [*folder.glob("*.*")]:
+        if path.is_file():
+            path.rename(folder / paths.BEFORE / path.name)
+    assert exported_methods(home / "triplet", monkeypatch) == ["margin", "triplet"]
+
+
+def of_margin(loss, made):
+    """The same records, with margin's source called so in its fingerprints."""
+    text = json.dumps({"loss": {"name": "Margin", "code": loss}} | {part: {} for part in fingerprint._PARTS})
+    of_units = {name: getattr(made, name) for name in ("trials", "reruns")}
+    of_it = {name: frame["fingerprint"].where(frame["method"] != "margin", text) for name, frame in of_units.items()}
+    return replace(made, **{name: frame.assign(fingerprint=of_it[name]) for name, frame in of_units.items()})
+
+
+@pytest.mark.parametrize(("source", "kept"), [("as before", True), ("edited", False)])
+def test_nothing_committed_of_an_edited_loss_stands_beside_its_new_records(source, kept):
+    committed = of_margin("as before", fake_records(trials=4))
+    here = frames.only(
+        of_margin(source, committed), [{"method": "margin", "repetition": 0, "kind": "trial", "number": 0}]
+    )
+    both = frames.joined(here, committed)
+    for name in frames.FRAMES:
+        of_margins, others = (
+            (getattr(both, name)["method"] == "margin"),
+            (getattr(committed, name)["method"] != "margin"),
+        )
+        all_of_it = (getattr(committed, name)["method"] == "margin").sum()
+        own = (getattr(here, name)["method"] == "margin").sum()
+        assert of_margins.sum() == (all_of_it if kept else own), name
+        assert (~of_margins).sum() == others.sum()
 
 
 def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch):
