@@ -447,12 +447,16 @@ def committed(home):
     return folder
 
 
-def test_a_study_whose_export_was_killed_is_still_listed(committed):
-    before = committed / paths.BEFORE
-    before.mkdir()
-    for path in committed.glob("*.*"):
+def put_aside(folder):
+    """Leave committed records as an export does that is killed before the new ones are in their place."""
+    (folder / paths.BEFORE).mkdir()
+    for path in [*folder.glob("*.*")]:
         if path.is_file():
-            path.rename(before / path.name)
+            path.rename(folder / paths.BEFORE / path.name)
+
+
+def test_a_study_whose_export_was_killed_is_still_listed(committed):
+    put_aside(committed)
     assert records.recorded_in(paths.results()) == ["fake-study"]
     assert len(records.load("fake-study").trials)
 
@@ -513,11 +517,7 @@ def test_an_export_after_one_that_was_killed_joins_what_that_left_aside(home, mo
     for name in ("margin", "triplet"):
         of_method(name, home / name)
     exported_methods(home / "margin", monkeypatch)
-    folder = paths.results() / "fake-study"
-    (folder / paths.BEFORE).mkdir()
-    for path in [*folder.glob("*.*")]:
-        if path.is_file():
-            path.rename(folder / paths.BEFORE / path.name)
+    put_aside(paths.results() / "fake-study")
     assert exported_methods(home / "triplet", monkeypatch) == ["margin", "triplet"]
 
 
@@ -537,14 +537,9 @@ def test_nothing_committed_of_an_edited_loss_stands_beside_its_new_records(sourc
     )
     both = frames.joined(here, committed)
     for name in frames.FRAMES:
-        of_margins, others = (
-            (getattr(both, name)["method"] == "margin"),
-            (getattr(committed, name)["method"] != "margin"),
-        )
-        all_of_it = (getattr(committed, name)["method"] == "margin").sum()
-        own = (getattr(here, name)["method"] == "margin").sum()
-        assert of_margins.sum() == (all_of_it if kept else own), name
-        assert (~of_margins).sum() == others.sum()
+        before, now, after = (getattr(each, name)["method"] == "margin" for each in (committed, here, both))
+        assert after.sum() == (before if kept else now).sum(), name
+        assert (~after).sum() == (~before).sum()
 
 
 def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch):
