@@ -435,7 +435,7 @@ MUTATIONS = (
         "self.files.setdefault(module, names)",
         "pass",
         "a loss whose file imports another keeps its old scores when that one is edited",
-        ("tests/test_fingerprint.py", "-k", "a_module_that_is_loaded_by_the_first_look_changes_nothing_at_the_second"),
+        ("tests/test_fingerprint.py", "-k", "all_that_a_file_defines_belongs_to_its_losses"),
     ),
     Mutation(
         "generator-by-its-state",

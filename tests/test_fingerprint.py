@@ -164,6 +164,22 @@ def test_a_module_that_is_loaded_by_the_first_look_changes_nothing_at_the_second
     assert fingerprint.fingerprint_of(of_file) == first
 
 
+def test_all_that_a_file_defines_belongs_to_its_losses_however_they_reach_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    told = []
+    for power in (2, 3, 3):
+        (tmp_path / "by_the_frame.py").write_text(
+            f"import inspect  # {'!' * len(told)}\n\n\ndef power(x):\n    return x**{power}\n\n\n"
+            "def loss(embeddings, labels):\n"
+            "    return getattr(inspect.getmodule(inspect.currentframe()), 'power')(embeddings).sum()\n"
+        )
+        sys.modules.pop("by_the_frame", None)
+        importlib.invalidate_caches()
+        told.append(fingerprint.fingerprint_of(Method("mine", importlib.import_module("by_the_frame").loss)))
+    assert told[1] == told[2]
+    assert fingerprint.differences(told[0], told[1]) == ["the source of its loss"]
+
+
 def test_a_file_beside_the_notebook_belongs_to_it_as_it_was_imported(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "of_mine.py"

@@ -75,6 +75,17 @@ def called(set_it, read, value):
     return lambda: put(set_it, read, value), read
 
 
+def doubled():
+    """The caller has autograd save twice what it should."""
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor * 2, lambda tensor: tensor)
+
+
+def slope():
+    one = torch.ones((), requires_grad=True)
+    (one * one).backward()
+    return one.grad.item()
+
+
 SETTINGS = {  # of the caller: how they are set and read
     "float64": called(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
     "products": called(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, "medium"),
@@ -95,13 +106,23 @@ SETTINGS = {  # of the caller: how they are set and read
     "deterministic": called(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True),
     "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), torch.is_anomaly_enabled),
     "attention": called(torch.backends.cuda.enable_flash_sdp, torch.backends.cuda.flash_sdp_enabled, False),
+    "what autograd saves": (doubled, slope),
     "NumPy's errors": (lambda: np.errstate(all="raise"), np.geterr),
 }
 
 
 def test_what_the_caller_has_set_changes_no_number_and_stays():
     expected = record()
-    for name in ("float64", "products", "no_grad", "inference_mode", "autocast", "oneDNN", "device"):
+    for name in (
+        "float64",
+        "products",
+        "no_grad",
+        "inference_mode",
+        "autocast",
+        "oneDNN",
+        "device",
+        "what autograd saves",
+    ):
         setting, read = SETTINGS[name]
         with setting():
             before = read()

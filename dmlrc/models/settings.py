@@ -66,6 +66,7 @@ def defaults() -> Iterator[None]:
         torch.autocast("cpu", torch.bfloat16, enabled=False),  # torch's own kinds, for a loss that switches it on
         torch.autocast("cuda", torch.float16, enabled=False),
         torch.autograd.set_detect_anomaly(False),
+        _own_saved_tensors(),
         np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
         sdpa_kernel([*SDPBackend.__members__.values()][1:]),  # all but ERROR
         _set(*_DEFAULTS, *((_OF_MODULES, name, OrderedDict()) for name in _HOOKS)),
@@ -81,6 +82,16 @@ def defaults() -> Iterator[None]:
             torch.set_float32_matmul_precision(products)
             if enabled:
                 torch.use_deterministic_algorithms(True, warn_only=warn)
+
+
+def _own_saved_tensors() -> contextlib.AbstractContextManager[None]:
+    """Hide a caller's hooks on what autograd saves, where there are some: of all open ones the innermost are called."""
+    graph = torch.autograd.graph
+    try:
+        with graph.disable_saved_tensors_hooks("there are none"):
+            return contextlib.nullcontext()
+    except RuntimeError:
+        return graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
 
 
 def _products() -> str:
