@@ -22,7 +22,7 @@ from pathlib import Path
 
 import nbformat
 from test_guards import PAGES, ROOT, written
-from test_prose import NO_NUMBER, NOTEBOOKS, NUMBER, sentences, toml_texts
+from test_prose import NO_NUMBER, NOTEBOOKS, NUMBER, sentences, texts_of, toml_texts
 from test_settings import checks
 
 from dmlrc.report import prose, words
@@ -115,3 +115,17 @@ def test_text_of_cells_that_stand_in_every_edition_and_of_other_pages_is_read():
     assert "MAP@R is not the right score for everything" in texts["02_which_score_to_trust"][0]
     assert "# How fast is it?" in texts["21_speed"][0]
     assert {"glossary", "rerun", "fork_a_loss", "your_run"} <= {*texts}
+
+
+def test_texts_of_toml_files_are_read_by_their_fields():
+    file = {
+        "a": {"why": "It gains more.", "formulas": ["1 + 1"], "rows": ["one", "two rows"]},
+        "columns": {"b": "at 1"},
+    }
+    assert texts_of(file, "file") == [("why", "It gains more."), ("rows", "two rows"), ("columns", "at 1")]
+    texts = written_texts()
+    assert "Half of Grocery Store has 40 classes" in texts["deviations.why"][0]
+    assert "half a decade to either side moves validation MAP@R by less than a point" in texts["deviations.why"][1]
+    assert unguarded(texts["deviations.why"][0] + "\n\nIt gains 3 points.", texts["deviations.why"][1])[-1] == (
+        "It gains 3 points."
+    )
