@@ -127,7 +127,7 @@ DEPTHS = tuple(study.name for study in _DEPTHS)
 def _mobilenet(dataset: str, depth: str, epochs: int, lr: float) -> Study:
     """MobileNetV2 trained to one of four depths, on the same images: settings and rates are fixed, no search is run.
 
-    Whole networks of 2,000 steps are for a GPU, and in TF32: on an H100 a step takes 2.9 ms instead of 8.4.
+    Whole networks of 2,000 steps are for a GPU, and in TF32, for speed (`benchmarks/results/whole-gpu.csv`).
     """
     protocol = replace(
         musgrave2020.MOBILENETV2,

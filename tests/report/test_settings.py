@@ -11,6 +11,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+import checked_texts
 import nbformat
 import pytest
 from scipy import stats
@@ -149,6 +150,7 @@ def _checks():
         },
         "14_oi2021": {"Made-up classes of two families show it without any training": other > own},
         "22_hpo_benchmark": {"searched the forest ten times, with 50 evaluations": hpo.SEEDS == 10},
+        **checked_texts.checks(),
     }
 
 

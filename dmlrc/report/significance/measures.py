@@ -5,7 +5,7 @@ The unit is a repetition: a whole search with its reruns. Tests count the noise 
 of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
 Nothing is paired, as preregistered: reruns of one number in two methods begin with the same weights of the embedder,
-and in some records rise and fall together a little, but count as independent. Intervals of differences are too wide for
+and in some records rise and fall together, but count as independent. Intervals of differences are too wide for
 it, not too narrow.
 The folds of a rerun are no units of their own: they share the test classes and three quarters of their training
 classes, so each rerun counts once, with the mean over its folds' models ("separated") or with their joined embeddings

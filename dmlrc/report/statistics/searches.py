@@ -4,7 +4,7 @@
 with a seed of its own), rerun (a training of its best setting with another seed) and value. The model is y = method +
 search + seed: a rerun's value is the method's, plus the noise of its search, which all reruns of a repetition share,
 plus the noise of its seed. Reruns of one number in two methods are no pairs: they begin alike, and in some records rise
-and fall together a little, but count as independent, which makes the interval of a difference too wide if anything.
+and fall together, but count as independent, which makes the interval of a difference too wide if anything.
 Values that are not finite are runs that diverged, and are left out.
 
 The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reruns, NaN where there is no run
