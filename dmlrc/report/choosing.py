@@ -205,7 +205,8 @@ def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
     every = 100 * _by_number(paid)
     added = -every[[count for count in TRIALS[1:] if count in every]].diff(axis=1).iloc[:, 1:]
     means, later = every.loc[AT_SHARED_RATE], added.loc[AT_SHARED_RATE][50]
-    named = {"ten.one": means.loc[1, 10], "more": added.max(axis=None), "later_less_test": (later - means["test"]).max()}
+    named = {"ten.one": means.loc[1, 10], "more": added.max(axis=None)}
+    named["later_less_test"] = (later - means["test"]).max()
     named |= prose.span("longest", added[TRIALS[-1]].dropna()) if TRIALS[-1] in added else {}
     several = means[means.index > 1]
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)

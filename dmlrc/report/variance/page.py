@@ -132,8 +132,6 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for name in ("luck", "late"):
         test = statistics.rank_test(table["hyperparameters"], table[name])
         named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
-        by_count = table.groupby(table["hyperparameters"] > 1)[name].mean()
-        named |= {f"{name}.one": 100 * by_count.get(False, np.nan), f"{name}.more": 100 * by_count.get(True, np.nan)}
     at_shared, rates = (lost[lost["rate_searched"] == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
     named |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
@@ -171,14 +169,10 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
 
 
 def _of_grid(records: StudyRecords) -> dict[str, float]:
-    """Counts of pairs of losses that swap from the best rate of the grid to the highest, and at most by another seed.
-
-    own_rate: how many losses score higher at another rate than at the one that is best on average.
-    """
+    """Counts of pairs that swap from the best rate of the grid to the highest one, and at most by another seed."""
     best = rate_grids.best_trials(rate_grids.grid_of(records))
     swapped, _, lucky = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
-    own_rate = int((best.max() > best.loc[rate_grids.best_rate(best)]).sum())
-    return {"swapped": swapped, "swapped_by_seed": lucky.high, "own_rate": own_rate}
+    return {"swapped": swapped, "swapped_by_seed": lucky.high}
 
 
 def _of_rates(at: AtRates) -> dict[str, float | str]:
