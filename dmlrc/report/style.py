@@ -169,7 +169,7 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
     settings |= {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
     figure, axes = plt.subplots(max(rows, 1), max(columns, 1), **settings)
     for axis in figure.axes:
-        axis.spines[:].set_in_layout(False)
+        axis.spines[:].set_in_layout(False)  # they lie on the edges; as a title's own height it saves time alone
     return figure, axes
 
 
