@@ -133,7 +133,6 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
 
 def _execute_page(page: Page, parameters: Mapping[str, object], target: Path, stream: IO | None = None) -> None:
     """Execute a page into the folder `target`. Raises DmlrcError, which names the page, where it stops."""
-    sys.modules.setdefault("rfc3987_syntax", None)  # as in `kernels`
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -225,8 +224,7 @@ def _jupyter_book(builder: str) -> Path:
     errors.require("book", "a book")
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
-    code = "import sys; sys.modules['rfc3987_syntax'] = None; from jupyter_book.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "build", home / "book"]  # without that grammar as in `kernels`
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book"]
     if builder == "html":  # another builder takes over what that one has read
         command += ["--all"]
     command += ["--toc", _contents(), "--config", home / "_config.yml", "--path-output", home, "--builder", builder]

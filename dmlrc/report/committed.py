@@ -8,6 +8,8 @@ first run that gave way is left to the one chapter that may ask for it.
 import gc
 from contextlib import ExitStack, suppress
 
+import pandas as pd
+
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
 from dmlrc.report import claims, editions, rates, tables
@@ -15,6 +17,7 @@ from dmlrc.report.after2019 import page as after2019
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
+pd.set_option("mode.string_storage", "python")  # of many small frames Arrow's texts take a fifth longer
 _for_good = ExitStack()
 _for_good.enter_context(records.shared())
 _replaced: set[str] = set()

@@ -7,7 +7,6 @@ reading the same records again: papermill's own kernel takes 6.0 CPU seconds for
 
 import multiprocessing
 import os
-import sys
 import tempfile
 from multiprocessing.context import ForkServerProcess
 
@@ -15,7 +14,6 @@ from ipykernel.kernelapp import launch_new_instance
 from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
-sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 PRELOADED = [
     *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: imported after IPython, its tqdm warns
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
