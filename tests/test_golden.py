@@ -107,6 +107,7 @@ def test_of_a_chapter_the_cells_run_that_a_table_needs():
     assert golden._needed(parsed, ["t-1"]) == [0, 1, 2, 3]
     assert golden._needed(parsed, ["v"]) == []
     assert golden._needed(parsed, []) == [0, 1, 2, 3, 4, 5]
+    assert golden._needed([ast.parse('print(f"{2:5}", f"{c}", "a")')], ["t-1"]) == []
 
 
 def test_rows_in_another_order_are_a_difference():

@@ -1,19 +1,23 @@
 """Importing this reads the committed records: for the process from which the kernels of a book are forked.
 
 Each chapter then finds them in the cache of `dmlrc.records.load`, instead of reading the same files again, and so it is
-with their accuracy, which the page of each loss asks of all, and with the verdicts on the claims. What stands around a
+with what the page of each loss asks of all: accuracy, verdicts on the claims, the grids of rates. What stands around a
 first run that gave way is left to the one chapter that may ask for it.
 """
 
 import gc
 from contextlib import ExitStack, suppress
 
+import pandas as pd
+
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
-from dmlrc.report import claims, editions, tables
+from dmlrc.report import claims, editions, rates, tables
+from dmlrc.report.after2019 import page as after2019
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
+pd.set_option("mode.string_storage", "python")  # of many small frames Arrow's texts take a fifth longer
 _for_good = ExitStack()
 _for_good.enter_context(records.shared())
 _replaced: set[str] = set()
@@ -25,10 +29,15 @@ _around = {study.name for study in catalogue.known().values() if study.parent in
 for name in records.recorded_in(paths.results()):
     if name not in _around:
         with suppress(DmlrcError):
-            study = records.load(name)
-            tables.accuracy(study)
+            records.load(name)
 with suppress(DmlrcError):
-    claims.judge_all(editions.load_edition(editions.PUBLISHED))
+    edition = editions.load_edition(editions.PUBLISHED)
+    claims.judge_all(edition)
+    rates.recorded_grids(edition)
+    later, tenfold = after2019.with_later_losses(edition), editions.records_around(edition, "rate-tenfold")
+    searched = filter(None, (editions.with_searched_rates(main.name) for main in edition))
+    for study in (*edition, *later.values(), *tenfold.values(), *searched, *editions.published_beside(edition)):
+        tables.accuracy(study)
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

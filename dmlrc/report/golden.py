@@ -108,7 +108,7 @@ def _needed(cells: Sequence[ast.Module], only: Collection[str]) -> list[int]:
 def _may_be(text: ast.AST, ids: Collection[str]) -> bool:
     if isinstance(text, ast.Constant):
         return text.value in ids
-    if not isinstance(text, ast.JoinedStr):
+    if not isinstance(text, ast.JoinedStr) or len(text.values) < 2:  # a number that is set, such as f"{count:5}"
         return False
     parts = (re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in text.values)
     return any(map(re.compile("".join(parts)).fullmatch, ids))

@@ -59,6 +59,7 @@ def recorded_grids(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
     return {title: grid for title, grid in grids.items() if grid and min(best_trials(grid).shape) > 1}
 
 
+@records.derived_once(lambda grid: grid)
 def best_trials(grid: StudyRecords) -> pd.DataFrame:
     """Validation MAP@R of each method, of its best trial if there are several: a row a rate, a column a method.
 

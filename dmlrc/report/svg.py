@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 
 import matplotlib.pyplot as plt
@@ -11,8 +12,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextToPath, text_to_path
 from matplotlib.transforms import Bbox
 
+# of each figure Matplotlib asks for the size of every text three times, with another renderer each time
+TextToPath.get_text_width_height_descent = staticmethod(lru_cache(4096)(text_to_path.get_text_width_height_descent))
 _TIP = "tip:"
 _INK, _PAPER, _LINES = r"#(?:000000|262626|333333)", r"#ffffff", r"#cccccc"
 HIGHEST = 600
