@@ -151,8 +151,8 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     """The parts that reorder their losses: those that do so clearly more than these lie apart, and as much.
 
-    above: whose interval lies above that. sweeps: those of `measures.SWEEPS` among as_much. sampler, sampler.own,
-    recipe.low, recipe.high (by other rules of who is compared): percent; recipe.clearly: in how many recipe.choices.
+    above: whose interval lies above that. sweeps: those of `measures.SWEEPS` among as_much. recipe.low, recipe.high (by
+    other rules of who is compared): percent; recipe.clearly: in how many recipe.choices.
     """
     parts = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
     rules = measures.recipe_rules(records)
@@ -160,7 +160,6 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
         "clearly": ", ".join(name for name, part in parts.items() if part.clearly),
         "as_much": ", ".join(sorted(name for name, part in parts.items() if part.as_much)),
         "above": ", ".join(name for name, part in parts.items() if part.against.low > part.own.value),
-        **{"sampler": 100 * parts["sampler"].against.value, "sampler.own": 100 * parts["sampler"].own.value},
         "sweeps": ", ".join(name for name in measures.SWEEPS if name in parts and parts[name].as_much),
         "recipe.clearly": int(rules["clearly"].sum()),
         "recipe.choices": len(rules),
