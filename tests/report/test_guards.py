@@ -273,7 +273,7 @@ ALWAYS: dict[str, str] = {
             "Three tables rest on",
             "How the five protocols differ",
             "One at a time is the default",
-            "with 50 evaluations, for all",
+            "with 50 evaluations, for",
             "Settings found after 10 and 25 of a search's 50 trials were trained again",
         ),
         "it is a setting, or what was run",
