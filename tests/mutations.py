@@ -496,8 +496,8 @@ MUTATIONS = (
     Mutation(
         "checksum-not-compared",
         "dmlrc/records/committed.py",
-        "if sha256(folder / name) != checksum:",
-        "if not sha256(folder / name):",
+        "if hashlib.sha256(contents[name]).hexdigest() != checksum:",
+        "if not contents[name]:",
         "a bit that turned on the disk is read as a number",
         ("tests/test_records.py", "-k", "damaged_tables"),
     ),

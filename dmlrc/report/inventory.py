@@ -57,7 +57,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                 row["commit"] = about.environments(recorded, "commit")
             rows.append(row)
     columns = ["Study", "experiment", "rows", "reruns", "steps", "core hours", "commit", "name"]
-    return pd.DataFrame(rows, columns=columns).fillna("–").set_index(columns[:2])
+    return pd.DataFrame(rows, columns=columns, dtype=object).fillna("–").set_index(columns[:2])
 
 
 def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
