@@ -34,9 +34,7 @@ with suppress(DmlrcError):
     edition = editions.load_edition(editions.PUBLISHED)
     claims.judge_all(edition)
     rates.recorded_grids(edition)
-    later, tenfold = after2019.with_later_losses(edition), editions.records_around(edition, "rate-tenfold")
-    searched = filter(None, (editions.with_searched_rates(main.name) for main in edition))
-    for study in (*edition, *later.values(), *tenfold.values(), *searched, *editions.published_beside(edition)):
+    for study in (*edition, *after2019.with_later_losses(edition).values(), *editions.tables_beside(edition)):
         tables.accuracy(study)
 
 gc.collect()

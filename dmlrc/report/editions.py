@@ -166,3 +166,10 @@ def with_searched_rates(main: str) -> StudyRecords | None:
     names = ((study, {*study.trials["method"]}) for study in finished)
     enough = ((study, len(methods)) for study, methods in names if len(methods) > 2 and "contrastive" in methods)
     return max(enough, key=lambda pair: pair[1], default=(None, 0))[0]
+
+
+def tables_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    """The other tables with losses of an edition: at ten times the rate, with rates searched too, at other depths."""
+    tenfold = records_around(edition, "rate-tenfold").values()
+    searched = filter(None, (with_searched_rates(main.name) for main in edition))
+    return [*tenfold, *searched, *published_beside(edition)]

@@ -123,9 +123,9 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def twin_temperatures() -> pd.DataFrame:
     """The temperatures that the Reality Check's searches ended at for one function under its two names."""
     keys = ["method", "hyperparameter", "dataset", "batch_size"]
-    values, of = published.hyperparameters().set_index(keys)["value"], keys[:2]
-    scale = values.xs(("proxy_nca", "softmax_scale"), level=of)
-    temperature = values.xs(("normalized_softmax", "temperature"), level=of)
+    values = published.hyperparameters().set_index(keys)["value"]
+    scale = values.xs(("proxy_nca", "softmax_scale"), level=keys[:2])
+    temperature = values.xs(("normalized_softmax", "temperature"), level=keys[:2])
     table = pd.DataFrame({"normalized_softmax": temperature, "proxy_nca": 1 / (2 * scale)})
     return table.assign(ratio=table.max(axis=1) / table.min(axis=1))
 

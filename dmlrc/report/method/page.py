@@ -143,10 +143,8 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 
     Intervals of search and seed where searches were repeated, else of seeds alone.
     """
-    tenfold = editions.records_around(edition, "rate-tenfold").values()
-    searched = filter(None, (editions.with_searched_rates(main.name) for main in edition))
     rows = []
-    for records in [*tenfold, *searched, *editions.published_beside(edition)]:
+    for records in editions.tables_beside(edition):
         if method in set(tables.accuracy(records)["method"]):
             score = _score(titles.title(records.name), records, method, "map_at_r")
             reruns = records.scores.loc[records.scores["method"] == method, ["repetition", "rerun"]].drop_duplicates()
