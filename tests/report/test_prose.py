@@ -289,5 +289,5 @@ def test_a_papers_page_says_how_it_is_run_in_full(chapter):
     [path] = [path for path in NOTEBOOKS if path.stem.startswith(number)]
     cells = nbformat.read(path, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    [name] = re.findall(r"To run it in full, `dmlrc study run (cub200-\w+)`", text)
+    [name] = re.findall(r"The full run, `dmlrc study run (cub200-\w+)`", text)
     assert studies.get(name).protocol.paper == paper

@@ -148,7 +148,7 @@ def _checks():
                 floats[0] - bits[0] > 2 * (floats[-1] - bits[-1]) and bits == sorted(bits)
             )
         },
-        "14_oi2021": {"Made-up classes of two families show it without any training": other > own},
+        "14_oi2021": {"Made-up classes of two families show the gain without any training": other > own},
         "22_hpo_benchmark": {"searched the forest ten times, with 50 evaluations": hpo.SEEDS == 10},
         **checked_texts.checks(),
     }
