@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc import building, names, paths, preflight, records, search
+from dmlrc import building, names, paths, preflight, records
 from dmlrc import run as runner
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.methods import PRETRAINED, Method
@@ -214,19 +214,5 @@ def remove(name: str) -> Path:
 
 
 def _units(study: Study) -> list[Mapping]:
-    """Finished units of a comparison's parent.
-
-    The oldest reruns do not say their parameters: those of the best trial of their whole search.
-    """
-    units = records.finished_units(study.parent, study.configuration() | {"study": study.parent})
-    searches: dict[tuple, list[Mapping]] = {}
-    for unit in units:
-        if unit["kind"] == "trial":
-            searches.setdefault((unit["method"], unit["repetition"]), []).append(unit)
-    best = {key: search.best(trials) for key, trials in searches.items()}
-    return [
-        {**unit, "params": trial["params"]}
-        if unit.get("params") is None and (trial := best.get((unit["method"], unit["repetition"])))
-        else unit
-        for unit in units
-    ]
+    """Finished units of a comparison's parent."""
+    return records.finished_units(study.parent, study.configuration() | {"study": study.parent})

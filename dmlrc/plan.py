@@ -279,13 +279,12 @@ def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[
 
 
 def _is_of(rerun: Mapping, best: Mapping) -> bool:
-    """Tell whether a rerun took the setting of the best trial; in the oldest records that was not written down."""
+    """Tell whether a rerun took the setting of the best trial; the oldest, of fixed settings, do not say."""
     return rerun["params"] is None or dict(rerun["params"]) == dict(best["params"])
 
 
 def _check_params(study: Study, method: Method, unit: Mapping) -> None:
-    misfit = method.misfit(unit["params"]) if unit["params"] is not None else None  # the oldest reruns do not say
-    if misfit:
+    if misfit := method.misfit(unit["params"]):
         raise DmlrcError(
             f"{unit['kind']} {unit['number']} of {method.name} in the records of study {study.name!r}, repetition "
             f"{unit['repetition']}, {misfit}: move its record away, and it is made again; if the space was changed on "
