@@ -31,16 +31,8 @@ def _workers(number: int) -> int:
     return dmlrc.executors.check_workers(number)
 
 
-def _study_names(begun: str) -> list[str]:
-    return [name for name in studies.known() if name.startswith(begun)]
-
-
-def _data_names(begun: str) -> list[str]:
-    return [name for name in dmlrc.data.names() if name.startswith(begun)]
-
-
-Name = Annotated[str, typer.Argument(autocompletion=_study_names, help="A study, see `dmlrc study list`.")]
-DataName = Annotated[str, typer.Argument(autocompletion=_data_names, help="A data set, see `dmlrc data list`.")]
+Name = Annotated[str, typer.Argument(help="A study, see `dmlrc study list`.")]
+DataName = Annotated[str, typer.Argument(help="A data set, see `dmlrc data list`.")]
 Workers = Annotated[int, typer.Option(min=1, callback=_workers, help="Processes that train at the same time.")]
 
 
@@ -107,23 +99,15 @@ def study_run(
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
-    with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
+    with _interruptible(), dmlrc.run.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         options = {"proposals": proposals, "seconds": seconds, "save_models": save_models}
         dmlrc.run.run(chosen, methods, executor, None if scheduler else workers, **options)
     typer.echo("study {}: {} of {} units".format(chosen.name, *dmlrc.plan.progress(chosen)))
 
 
-def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
-    from dmlrc.executors.cluster import Dask
-
-    return Dask(scheduler)
-
-
 @study_app.command("check")
 def study_check(
-    name: Annotated[
-        str | None, typer.Argument(autocompletion=_study_names, help="Default: every study with records.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Default: every study with records.")] = None,
 ) -> None:
     """Verify every record that is here. Damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
@@ -198,7 +182,7 @@ def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) 
 @board_app.callback(invoke_without_command=True)
 def board(
     context: typer.Context,
-    study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
+    study: Annotated[str, typer.Option(help="The methods table.")] = "grocery-quick",
 ) -> None:
     """The entries beside the methods of a study: ranks with their intervals, and who ties with the best."""
     if context.invoked_subcommand is None:
@@ -258,9 +242,7 @@ def photos(
 @app.command()
 def power(
     difference: Annotated[float, typer.Option(help="Of two methods, to be told; points of MAP@R, or your unit.")],
-    study: Annotated[
-        str | None, typer.Option(autocompletion=_study_names, help="Whose luck and hours; its searches are repeated.")
-    ] = None,
+    study: Annotated[str | None, typer.Option(help="Whose luck and hours; its searches are repeated.")] = None,
     search_sd: Annotated[float | None, typer.Option(help="Standard deviation of a method's searches.")] = None,
     seed_sd: Annotated[float | None, typer.Option(help="Standard deviation of the reruns of one search.")] = None,
     methods: Annotated[
@@ -294,7 +276,6 @@ def book(
     name: Annotated[
         str,
         typer.Argument(
-            autocompletion=_study_names,
             help="Studies, or the editions quick and published, joined by commas. Beside published ones, which the "
             "chapters show, others have a page of their own.",
         ),
@@ -313,7 +294,7 @@ def compare_loss(
     file: Annotated[
         Path | None, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")
     ] = None,
-    study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
+    study: Annotated[str, typer.Option(help="The methods table.")] = "grocery-quick",
     trials: Annotated[int | None, typer.Option(min=1, help="Trials of each search; default the study's.")] = None,
     reruns: Annotated[int | None, typer.Option(min=1, help="Reruns of each best trial; default the study's.")] = None,
     repetitions: Annotated[int | None, typer.Option(min=1, help="Searches of the loss; default the study's.")] = None,

@@ -137,15 +137,11 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
 
     Raises DmlrcError for features that are no numbers, as damaged weights give them.
     """
-    trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT).eval()
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(device, **_LAYOUT).eval()
     name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
 
-    def crop(batch: Tensor) -> Tensor:
-        crops = _crop(batch, given)
-        return crops.flip(-1) if mirrored else crops
-
     def features_of(batch: np.ndarray) -> np.ndarray:
-        features = models.embed(trunk, batch, crop, _BATCH, device, desc=None)
+        features = _outputs(trunk, batch, given, device, [mirrored])[:, 0].float().cpu().numpy()
         if not np.isfinite(features).all():
             raise DmlrcError(
                 f"the features of {images.name} by {given.trunk} are NaN or infinite: get its weights again"
@@ -178,13 +174,10 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     trunk = models.fixed_trunk(given.trunk, given.weights)
     stem, _ = models.split_trunk(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
-    flips = _flips(images, given)
+    views = [False, True] if _flips(images, given) else [False]
 
-    @torch.no_grad()
     def maps_of(batch: np.ndarray) -> np.ndarray:
-        crops = _crop(torch.from_numpy(np.array(batch)).to(device), given)
-        views = [crops, crops.flip(-1)] if flips else [crops]
-        maps = torch.stack([stem(view) for view in views], dim=1).half()  # (B, V, C, h, w)
+        maps = _outputs(stem, batch, given, device, views).half()
         if not torch.isfinite(maps).all():
             raise DmlrcError(f"the maps of {given.trunk} in front of {given.train_from} are beyond float16's 65504")
         return maps.cpu().numpy()
@@ -229,20 +222,20 @@ def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch
     return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}{computed}"
 
 
-def _crop(batch: Tensor, given: TrunkInput) -> Tensor:
-    return augment.centre_crop(batch, given.image_size, given.crop_size).contiguous(**_LAYOUT)
+@torch.no_grad()
+def _outputs(
+    part: torch.nn.Module, batch: np.ndarray, given: TrunkInput, device: torch.device, views: list[bool]
+) -> Tensor:
+    """The outputs (B, V, ...) of a trunk or its stem for images (B, C, H, W). views: which of the V are mirrored."""
+    images = torch.from_numpy(np.array(batch)).to(device)
+    crops = augment.centre_crop(images, given.image_size, given.crop_size).contiguous(**_LAYOUT)
+    return torch.stack([part(crops.flip(-1) if mirrored else crops) for mirrored in views], dim=1)
 
 
 def device() -> torch.device:
-    """Device that training runs on: $DMLRC_DEVICE, else a GPU if there is one, else the CPU.
-
-    Raises UsageError for a device that there is not.
-    """
-    named = os.environ.get("DMLRC_DEVICE")
+    """Device that training runs on: $DMLRC_DEVICE, else a GPU if there is one, else the CPU. May raise UsageError."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if not named:
-        return torch.device("cuda" if gpus else "cpu")
-    return torch.device(check_device(named, gpus))
+    return torch.device(check_device(os.environ.get("DMLRC_DEVICE") or ("cuda" if gpus else "cpu"), gpus))
 
 
 @dataclass(frozen=True)
@@ -322,12 +315,8 @@ def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | Featur
 
 @functools.lru_cache(maxsize=2)
 def _computed_once(dataset: str, given: TrunkInput, contents: str | None, place: torch.device) -> np.ndarray:
-    """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them.
-
-    The features are (N, F), or (N, 2, F) where training flips the images: those of each image and of its mirror image.
-
-    contents: see `prepare`.
-    """
+    """A partly frozen trunk's maps, or a frozen one's features (N, F), of mirror images too (N, 2, F) where training
+    flips; kept, since the rows of a sweep share them. contents: see `prepare`."""
     images = load_images(dataset, given)
     if isinstance(images, FeatureSet):
         return images.features.astype(np.float32)

@@ -55,10 +55,7 @@ def repetition_seed(study_seed: int, repetition: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Units that run one after the other: a method's trials in one repetition, then its reruns.
-
-    method: None for the untrained trunk, whose chain is a single unit.
-    """
+    """A method's trials in one repetition, one after the other, then its reruns; of no method the untrained trunk."""
 
     method: Method | None
     repetition: int = 0
@@ -211,19 +208,14 @@ class Plan:
 
 
 def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
-    """All chains of these methods in a study, and that of the untrained trunk.
-
-    What chooses a learning rate reads no test class, and so has none of the trunk.
-    """
-    untrained = [] if study.kind == "rates" else [Chain(None)]
+    """All chains of these methods in a study, and that of the untrained trunk."""
+    untrained = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
     return untrained + [Chain(method, repetition) for repetition in range(study.repetitions) for method in methods]
 
 
 def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
-    """Recorded units of a study, and of what stands beside it those that it has not.
-
-    Of a rerun of two settings both: which is that of the best trial depends on how many trials count.
-    """
+    """Recorded units of a study, and of those beside it what it has not, or has as a rerun of another setting: which is
+    that of the best trial depends on how many trials count."""
     own = records.finished_units(study.name, study.configuration())
     known = {_key(unit): unit.get("params") for unit in own}
     return own + [
@@ -258,10 +250,8 @@ def _of_today(
 
 
 def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[Mapping], list[Mapping]]:
-    """Units of a chain that the budget asks for, and the reruns of another setting than the best trial's.
-
-    While a trial is missing nobody knows which is the best, and all reruns count.
-    """
+    """Units of a chain that the budget asks for, and the reruns of another setting than the best trial's: none while a
+    trial is missing, and nobody knows which is the best."""
     if chain.method is None:
         return list(own), []
     asked = {"trial": study.budget.trials, "rerun": study.budget.reruns}

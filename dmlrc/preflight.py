@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dmlrc import data, models, papers, paths
-from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
+from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
 from dmlrc.data.batches import create_sampler
 from dmlrc.data.splits import Splits
 from dmlrc.errors import LossError, MissingDataError, UsageError, unknown
 from dmlrc.inputs import device, load_images, make_trunk, split
 from dmlrc.losses.subsampling import SubsampledClasses
-from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, PRETRAINED, Choice, Int, Method, Space
+from dmlrc.methods import PRETRAINED, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
 from dmlrc.models.files import TIMM
 from dmlrc.models.settings import defaults
@@ -106,7 +106,7 @@ def _check_sampler(method: Method, labels: np.ndarray, splits: Splits) -> None:
     classes, targets = np.unique(labels[splits.folds[0].train], return_inverse=True)
     drawn = []
     for _ in range(2):
-        with chance_of_its_own(), failing_sampler(method):
+        with chance_of_its_own(), failing(method, "sampler"):
             seed_all(0)
             sampler = create_sampler(method.sampler, targets, *batch_layout(method, len(classes)), 0, targets.copy)
             drawn.append([sampler.draw(1) for _ in range(BATCHES)])
@@ -133,7 +133,7 @@ def check_method(method: Method, study: Study) -> list[str]:
     check_trains(method, protocol, classes)
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
-            loss, values, gradients = _called(method, params, protocol, classes, place)
+            values, gradients = _called(method, params, protocol, classes, place)
             if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
     if set(broken) == set(points):
@@ -149,7 +149,7 @@ def check_method(method: Method, study: Study) -> list[str]:
             f"its space is empty, so that all {study.budget.trials} trials of a search are one setting, and "
             "noise alone picks the best: name what is to be searched"
         )
-    return [f"{method.label}: {remark}." for remark in [*remarks, *_rate(method, loss, study)]]
+    return [f"{method.label}: {remark}." for remark in remarks]
 
 
 def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
@@ -162,7 +162,7 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     known, noted = fingerprint.files(method.loss), _reading().set(opened := [])
     try:
         for _, params in _points(method):
-            (_, *first), (_, *second) = (_called(method, params, protocol, classes, place) for _ in range(2))
+            first, second = (_called(method, params, protocol, classes, place) for _ in range(2))
             if torch.stack(first[1]).any():  # NaN too, which is another fault
                 break
     except UsageError:
@@ -226,13 +226,14 @@ def _is_readers(file: str) -> bool:
 
 def _called(
     method: Method, params: Mapping[str, float], protocol: Protocol, number: int, place: torch.device
-) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
-    """The loss for so many classes, its values, and for each the sum of its gradients' sizes, of a few batches."""
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The values of the loss for so many classes, and for each the sum of its gradients' sizes, of a few batches."""
     classes, images = batch_layout(method, number)
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
-    with chance_of_its_own(), failing(method, f"{classes} x {images} embeddings of {dim} numbers"):
+    batch = f" on a batch of {classes} x {images} embeddings of {dim} numbers"
+    with chance_of_its_own(), failing(method, "loss", batch):
         seed_all(0)
         loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []
@@ -246,7 +247,7 @@ def _called(
             (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
             values.append(value.detach().cpu())
             gradients.append(torch.zeros(()) if gradient is None else gradient.abs().sum().cpu())
-    return loss, values, gradients
+    return values, gradients
 
 
 def _training_classes(study: Study, protocol: Protocol) -> int | None:
@@ -278,18 +279,3 @@ def _between(space: Space, share: float) -> float | str:
         return space.low ** (1 - share) * space.high**share
     value = space.low + share * (space.high - space.low)
     return round(value) if isinstance(space, Int) else value
-
-
-def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
-    """Remark that the rate of a loss's own weights is not searched, with the range in which the papers' methods do."""
-    if not list(loss.parameters()) or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
-        return []
-    spaces = [method.space for paper in papers.ALL for method in paper.methods]
-    searched = [space[LOSS_WEIGHTS_LR] for space in spaces if LOSS_WEIGHTS_LR in space]
-    protocol = study.protocol_of(method)
-    rate = protocol.lr if protocol.new_lr is None else protocol.new_lr
-    low, high = min(limits.low for limits in searched), max(limits.high for limits in searched)
-    return [
-        f"it has weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
-        f"the methods of the book search it, as dmlrc.methods.LOSS_WEIGHTS_LR, from {low:g} to {high:g} in logarithms"
-    ]

@@ -83,10 +83,7 @@ def _configuration(unit: Unit, count: int) -> saved.Configuration:
 
 
 def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
-    """Run a rerun once more for the embeddings of its test images: their positions (N,) and embeddings (N, F * D).
-
-    Raises DivergedError where a run diverges.
-    """
+    """Run a rerun once more for its test images: positions (N,), embeddings (N, F * D). It may raise DivergedError."""
     with settled(device(), unit.protocol.precision):
         _check_inputs(unit)
         prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)

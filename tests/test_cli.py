@@ -129,13 +129,6 @@ def test_the_command_is_a_module_too_and_has_a_version():
     assert (done.returncode, done.stdout) == (0, f"dmlrc {dmlrc.__version__}\n")
 
 
-def test_names_of_studies_and_data_sets_are_completed():
-    asked = {"_DMLRC_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
-    for words, expected in (("dmlrc study run grocery-q", "grocery-quick"), ("dmlrc data check gly", "glyphs-small")):
-        result = CliRunner().invoke(cli.app, env=asked | {"COMP_WORDS": words}, prog_name="dmlrc")
-        assert expected in result.output.splitlines()
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["study", "list", "--all"], ["methods"], ["data", "list"]])
 def test_help_and_lists_load_neither_torch_nor_pandas(arguments, home):
     script = (

@@ -222,14 +222,6 @@ def test_a_search_of_nothing_is_said():
     assert f"its space is empty, so that all {SMOKE.budget.trials} trials of a search are one setting" in said
 
 
-def test_a_rate_of_own_weights_that_is_not_searched_is_said_with_the_usual_range():
-    (said,) = preflight.check_method(Method("mine", Weighted, classes_per_batch=4), STUDY)
-    assert "it has weights of its own" in said
-    assert f"stays that of the embedder, {STUDY.protocol.lr:g}" in said
-    assert "LOSS_WEIGHTS_LR, from 1e-06 to 1 in logarithms" in said
-    assert preflight.check_method(Method("mine", Weighted, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)}), STUDY) == []
-
-
 def test_it_is_called_at_both_ends_and_in_the_middle(capsys):
     def loss(embeddings, labels, a, b, c):
         print(a, b, c)

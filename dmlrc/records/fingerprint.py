@@ -167,11 +167,8 @@ def files(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _read(loss: Any) -> tuple[Any, "_Reader"]:
-    """Read a loss: its description, and the reader that has met its packages and files.
-
-    Reading it may load a module, which a name that was read before means from then on: then it is read once more.
-    """
-    while True:
+    """Read a loss: its description, and the reader that has met its packages and files."""
+    while True:  # reading may load a module, which a name that was read before means from then on
         loaded, reader = set(sys.modules), _Reader()
         description = reader.whole(loss)
         if loaded == set(sys.modules):

@@ -126,10 +126,7 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
 
 @contextlib.contextmanager
 def running(study: str, methods: Iterable[str]) -> Iterator[None]:
-    """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
-
-    Raises DmlrcError where another process keeps one of them.
-    """
+    """Keep these methods of a study to this process, to the end of the block or its own; DmlrcError if it cannot."""
     folder = paths.runs()
     with contextlib.ExitStack() as stack:
         try:
