@@ -127,7 +127,10 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
     """
     preflight.check_names(study, methods)  # before the others are run, which may take its time
     whole = (study.budget.trials, study.budget.reruns) == (base.budget.trials, base.budget.reruns)
-    theirs = base if whole else _theirs(study, base)
+    theirs = base
+    if not whole:  # no more than their own reruns and searches
+        budget = replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns))
+        theirs = replace(study, budget=budget, repetitions=min(study.repetitions, base.repetitions))
     taken = [] if whole else Plan(theirs, beside=_units(study)).ended
     beside = {chain.name for chain in Plan(theirs, beside=taken).searched}
     if not beside:
@@ -144,15 +147,6 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
         )
     runner.run(theirs, workers=workers, searched_only=bool(beside), beside=taken)
     runner.run(study, methods, workers=workers, beside=_units(study))
-
-
-def _theirs(study: Study, base: Study) -> Study:
-    """Study of what the base's methods run of a comparison: no more than their own reruns and searches."""
-    return replace(
-        study,
-        budget=replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns)),
-        repetitions=min(study.repetitions, base.repetitions),
-    )
 
 
 def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol as Interface
 
 import numpy as np
 import torch
@@ -24,18 +23,6 @@ from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.models.devices import check_device
 from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
-
-
-class Source(Interface):
-    """Source of a model's input."""
-
-    device: torch.device
-
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterable[Tensor]:
-        """(T, B) indices -> of T batches the augmented input (B, ...)."""
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> input (N, ...), without augmentation."""
 
 
 class Store:
@@ -115,6 +102,9 @@ class FeatureSource:
     def _load(self, indices: np.ndarray, mirrored: np.ndarray) -> Tensor:
         # not channels last: on maps of 6 x 6 SqueezeNet's last block trains 1.14 times as fast without (CPU, 32 images)
         return self.values[indices, mirrored].float()
+
+
+Source = ImageSource | FeatureSource
 
 
 def _flips(images: ImageSet, given: Protocol | TrunkInput) -> bool:
@@ -292,24 +282,18 @@ def _prepared(
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
-def _check_made_by(features: FeatureSet, given: TrunkInput) -> None:
-    """Raise UsageError unless these settings are those by which the features were made."""
-    for name, asked in given._asdict().items():
-        setting = features.made_by[name]
-        if asked != setting:
-            raise UsageError(
-                f"data set {features.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: use "
-                f"data set {features.photographs!r}, the photographs, for another trunk or input"
-            )
-
-
 def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
     """The images of a data set, as a protocol wants them, or its features; UsageError for those of another trunk."""
     # these are augmented at the size from which evaluation crops; other photographs are cropped from what is stored
     stored_as_seen = given.augmentation in ("affine", "place") or given.square == "squash"
     images = data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
     if isinstance(images, FeatureSet):
-        _check_made_by(images, getattr(given, "trunk_input", given))
+        for name, asked in getattr(given, "trunk_input", given)._asdict().items():
+            if asked != (setting := images.made_by[name]):
+                raise UsageError(
+                    f"data set {images.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: "
+                    f"use data set {images.photographs!r}, the photographs, for another trunk or input"
+                )
     return images
 
 

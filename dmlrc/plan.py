@@ -83,7 +83,10 @@ class Outdated:
 class Plan:
     """Units of a study that are finished, that count no longer and why, and that can be run next.
 
-    It is made once, from the records; whoever runs a unit adds its record.
+    It is made once, from the records; whoever runs a unit adds its record. `ended` are the recorded units that the
+    budget asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and
+    `outdated` the units of methods that have changed since: both are made again. `inputs`: digests of the files with a
+    name that the units read, as whoever runs them knows them.
 
     Parameters
     ----------
@@ -98,18 +101,6 @@ class Plan:
     any_python : bool
         Whether units of one's own code count that another version of Python compiled, so that the code cannot be
         compared: for those who run them again.
-
-    Attributes
-    ----------
-    chains : list of Chain
-    ended : list of mappings
-        The recorded units that the budget asks for, those that failed among them.
-    stale : list of mappings
-        Reruns of another setting than the best trial's, which are made again.
-    outdated : list of Outdated
-        Units of methods that have changed since, which are made again.
-    inputs : mapping
-        Digests of the files with a name that the units read, as whoever runs them knows them.
 
     Raises
     ------
@@ -127,7 +118,9 @@ class Plan:
     ):
         self.study, self.models = study, models
         self.inputs: Mapping[str, str] = {}
-        self.chains = _chains(study, study.methods if methods is None else methods)
+        asked = study.methods if methods is None else methods
+        self.chains = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
+        self.chains += [Chain(method, repetition) for repetition in range(study.repetitions) for method in asked]
         self.ended: list[Mapping] = []
         self.stale: list[Mapping] = []
         recorded, changed = _of_today(_recorded(study, beside), self.chains, any_python)
@@ -205,12 +198,6 @@ class Plan:
             f"{unit['repetition']}, took another setting than the best trial's: `dmlrc study run` makes it again"
             for unit in self.stale
         ]
-
-
-def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
-    """All chains of these methods in a study, and that of the untrained trunk."""
-    untrained = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
-    return untrained + [Chain(method, repetition) for repetition in range(study.repetitions) for method in methods]
 
 
 def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:

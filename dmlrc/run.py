@@ -112,7 +112,7 @@ def run(
     for sentence in todo.warnings():
         print(sentence, file=sys.stderr)
     if todo.is_done:
-        _checked_inputs(study, chosen)
+        _inputs(study, chosen)
         return
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
@@ -127,7 +127,7 @@ def run(
 def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
     """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
     study = todo.study
-    todo.inputs = digests = _checked_inputs(study, methods)
+    todo.inputs = digests = _inputs(study, methods)
     inputs.renew(digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
@@ -200,19 +200,16 @@ def _grown(study: Study, methods: Sequence[Method], digests: Mapping[str, str], 
     return before | records.grown(before, study.configuration()) | of_methods
 
 
-def _checked_inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
-    """Digests as `_inputs` gives them. Raises DmlrcError where the study was begun with others."""
-    digests = _inputs(study, methods)
-    if recorded := records.find(study.name):
-        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
-    return digests
-
-
 def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
-    """Digests of what is read from files of a known name: the images of a data set, the weights of trunks."""
+    """Digests of what is read from files of a known name: the images of a data set, the weights of trunks.
+
+    Raises DmlrcError where the study was begun with others.
+    """
     digests = data.set_digests(study.dataset)
     for protocol in (study.protocol, *map(study.protocol_of, methods)):
         digests |= models.weights_digest(protocol.trunk, protocol.weights)
+    if recorded := records.find(study.name):
+        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
     return digests
 
 

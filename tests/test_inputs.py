@@ -238,7 +238,8 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     assert (record["state"], record["value"], "scores" in record) == ("diverged", None, False)
     assert record["reason"] == "on the test images the embeddings hold NaN or infinite values"
     records.write_unit(record, "partial")
-    [read] = records.read_units(paths.runs() / "partial", "0")
+    [path] = records.underway.unit_files(paths.runs() / "partial")
+    read = records.underway.read_unit(path, "0", is_sealed=False)
     assert (read["state"], read["runs"][-1]["state"]) == ("diverged", "complete")
 
 

@@ -44,7 +44,6 @@ from dmlrc.records.underway import (
     is_begun,
     is_repeated,
     model_path,
-    read_units,
     running,
     set_aside,
     unit_path,

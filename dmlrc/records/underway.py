@@ -53,12 +53,9 @@ def run_here(study: str) -> StudyRecords | None:
     if not is_begun(study):
         return None
     meta = read_meta(folder, study)
-    return with_all_folds(from_units(read_units(folder, digest(meta), meta.get("sealed", False)), meta), folder)
-
-
-def read_units(folder: Path, configuration: str, is_sealed: bool = False) -> list[dict]:
-    """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
-    return [read_unit(path, configuration, is_sealed) for path in unit_files(folder)]
+    configuration, is_sealed = digest(meta), meta.get("sealed", False)
+    units = [read_unit(path, configuration, is_sealed) for path in unit_files(folder)]
+    return with_all_folds(from_units(units, meta), folder)
 
 
 def read_unit(path: Path, configuration: str, is_sealed: bool) -> dict:
