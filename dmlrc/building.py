@@ -127,28 +127,15 @@ def checked_value(name: str, version: int, value: object, embeddings: Tensor) ->
 
 
 @contextmanager
-def failing(method: Method, batch: str) -> Iterator[None]:
-    """Turn what a loss of one's own raises on a batch into one sentence, with the line of its file where it happened.
-
-    What a loss of this library raises stays what it is.
-    """
+def failing(method: Method, part: str, batch: str = "") -> Iterator[None]:
+    """Turn what a "loss" or "sampler" of one's own raises into one sentence, with the line of its file."""
     try:
         yield
     except (Exception, SystemExit) as error:  # a loss that ends the process would end it as if all were well
-        if isinstance(error, DmlrcError) or isinstance(method.loss, str):
+        if isinstance(error, DmlrcError) or not callable(getattr(method, part)):
             raise
-        raise LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{cause(error)}") from error
-
-
-@contextmanager
-def failing_sampler(method: Method) -> Iterator[None]:
-    """Turn what a sampler of one's own raises into one sentence, with the line of its file where it happened."""
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        if isinstance(error, DmlrcError) or not callable(method.sampler):
-            raise
-        raise UsageError(f"the sampler of method {method.name!r} fails{cause(error)}") from error
+        kind = LossError if part == "loss" else UsageError
+        raise kind(f"the {part} of method {method.name!r} fails{batch}{cause(error)}") from error
 
 
 def cause(error: BaseException) -> str:

@@ -107,16 +107,10 @@ def study_run(
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(label) for label in dict.fromkeys(method)] if method else None
-    with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
+    with _interruptible(), dmlrc.run.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         options = {"proposals": proposals, "seconds": seconds, "save_models": save_models}
         dmlrc.run.run(chosen, methods, executor, None if scheduler else workers, **options)
     typer.echo("study {}: {} of {} units".format(chosen.name, *dmlrc.plan.progress(chosen)))
-
-
-def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
-    from dmlrc.executors.cluster import Dask
-
-    return Dask(scheduler)
 
 
 @study_app.command("check")

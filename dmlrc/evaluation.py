@@ -60,10 +60,7 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
 
 
 def test_embeddings(prepared: PreparedData, method: Method, runs: Sequence[training.TrainingRun]) -> torch.Tensor:
-    """The joined embeddings of the test images (N, F * D), in the order of `prepared.splits.test`; to be looked at.
-
-    runs: as for `test_results`.
-    """
+    """The joined embeddings of the test images (N, F * D), in the order of `prepared.splits.test`; to be looked at."""
     trained = [_restored(prepared, method, run) for run in runs]
     return _joined([training.embed_images(model, prepared.source, prepared.splits.test) for model in trained])
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol as Interface
 
 import numpy as np
 import torch
@@ -24,18 +23,6 @@ from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.models.devices import check_device
 from dmlrc.models.settings import defaults
 from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
-
-
-class Source(Interface):
-    """Source of a model's input."""
-
-    device: torch.device
-
-    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterable[Tensor]:
-        """(T, B) indices -> of T batches the augmented input (B, ...)."""
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> input (N, ...), without augmentation."""
 
 
 class Store:
@@ -117,6 +104,9 @@ class FeatureSource:
         return self.values[indices, mirrored].float()
 
 
+Source = ImageSource | FeatureSource
+
+
 def _flips(images: ImageSet, given: Protocol | TrunkInput) -> bool:
     """Tell whether the augmentation is the evaluation crop and its mirror image."""
     return given.augmentation == "flip" and images.flip
@@ -137,15 +127,11 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
 
     Raises DmlrcError for features that are no numbers, as damaged weights give them.
     """
-    trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT).eval()
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(device, **_LAYOUT).eval()
     name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
 
-    def crop(batch: Tensor) -> Tensor:
-        crops = _crop(batch, given)
-        return crops.flip(-1) if mirrored else crops
-
     def features_of(batch: np.ndarray) -> np.ndarray:
-        features = models.embed(trunk, batch, crop, _BATCH, device, desc=None)
+        features = _outputs(trunk, batch, given, device, [mirrored])[:, 0].float().cpu().numpy()
         if not np.isfinite(features).all():
             raise DmlrcError(
                 f"the features of {images.name} by {given.trunk} are NaN or infinite: get its weights again"
@@ -178,13 +164,10 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     trunk = models.fixed_trunk(given.trunk, given.weights)
     stem, _ = models.split_trunk(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
-    flips = _flips(images, given)
+    views = [False, True] if _flips(images, given) else [False]
 
-    @torch.no_grad()
     def maps_of(batch: np.ndarray) -> np.ndarray:
-        crops = _crop(torch.from_numpy(np.array(batch)).to(device), given)
-        views = [crops, crops.flip(-1)] if flips else [crops]
-        maps = torch.stack([stem(view) for view in views], dim=1).half()  # (B, V, C, h, w)
+        maps = _outputs(stem, batch, given, device, views).half()
         if not torch.isfinite(maps).all():
             raise DmlrcError(f"the maps of {given.trunk} in front of {given.train_from} are beyond float16's 65504")
         return maps.cpu().numpy()
@@ -229,20 +212,20 @@ def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch
     return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}{computed}"
 
 
-def _crop(batch: Tensor, given: TrunkInput) -> Tensor:
-    return augment.centre_crop(batch, given.image_size, given.crop_size).contiguous(**_LAYOUT)
+@torch.no_grad()
+def _outputs(
+    part: torch.nn.Module, batch: np.ndarray, given: TrunkInput, device: torch.device, views: list[bool]
+) -> Tensor:
+    """The outputs (B, V, ...) of a trunk or its stem for images (B, C, H, W). views: which of the V are mirrored."""
+    images = torch.from_numpy(np.array(batch)).to(device)
+    crops = augment.centre_crop(images, given.image_size, given.crop_size).contiguous(**_LAYOUT)
+    return torch.stack([part(crops.flip(-1) if mirrored else crops) for mirrored in views], dim=1)
 
 
 def device() -> torch.device:
-    """Device that training runs on: $DMLRC_DEVICE, else a GPU if there is one, else the CPU.
-
-    Raises UsageError for a device that there is not.
-    """
-    named = os.environ.get("DMLRC_DEVICE")
+    """Device that training runs on: $DMLRC_DEVICE, else a GPU if there is one, else the CPU. May raise UsageError."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if not named:
-        return torch.device("cuda" if gpus else "cpu")
-    return torch.device(check_device(named, gpus))
+    return torch.device(check_device(os.environ.get("DMLRC_DEVICE") or ("cuda" if gpus else "cpu"), gpus))
 
 
 @dataclass(frozen=True)
@@ -299,35 +282,25 @@ def _prepared(
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
-def _check_made_by(features: FeatureSet, given: TrunkInput) -> None:
-    """Raise UsageError unless these settings are those by which the features were made."""
-    for name, asked in given._asdict().items():
-        setting = features.made_by[name]
-        if asked != setting:
-            raise UsageError(
-                f"data set {features.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: use "
-                f"data set {features.photographs!r}, the photographs, for another trunk or input"
-            )
-
-
 def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
     """The images of a data set, as a protocol wants them, or its features; UsageError for those of another trunk."""
     # these are augmented at the size from which evaluation crops; other photographs are cropped from what is stored
     stored_as_seen = given.augmentation in ("affine", "place") or given.square == "squash"
     images = data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
     if isinstance(images, FeatureSet):
-        _check_made_by(images, getattr(given, "trunk_input", given))
+        for name, asked in getattr(given, "trunk_input", given)._asdict().items():
+            if asked != (setting := images.made_by[name]):
+                raise UsageError(
+                    f"data set {images.name!r} holds features that were made with {name} {setting!r}, not {asked!r}: "
+                    f"use data set {images.photographs!r}, the photographs, for another trunk or input"
+                )
     return images
 
 
 @functools.lru_cache(maxsize=2)
 def _computed_once(dataset: str, given: TrunkInput, contents: str | None, place: torch.device) -> np.ndarray:
-    """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them.
-
-    The features are (N, F), or (N, 2, F) where training flips the images: those of each image and of its mirror image.
-
-    contents: see `prepare`.
-    """
+    """A partly frozen trunk's maps, or a frozen one's features (N, F), of mirror images too (N, 2, F) where training
+    flips; kept, since the rows of a sweep share them. contents: see `prepare`."""
     images = load_images(dataset, given)
     if isinstance(images, FeatureSet):
         return images.features.astype(np.float32)

@@ -251,10 +251,7 @@ def fixed_method(
     changes: Mapping[str, Any] | None = None,
     **settings: float,
 ) -> Method:
-    """A method of a paper that fixes all hyperparameters: these settings.
-
-    layout: classes of a batch, and images of each. kind: by default that of the loss.
-    """
+    """A method of a paper that fixes all hyperparameters. layout: classes of a batch, and images of each."""
     return Method(
         name,
         loss,
@@ -273,10 +270,7 @@ def fixed_method(
 
 @dataclass(frozen=True)
 class Level:
-    """Value of what a sweep varies: its word, the number that it is if it is one, and who has it.
-
-    changes: of the protocol, for all these methods.
-    """
+    """Value of what a sweep varies: its word, who has it, what it changes of the protocol, and its number if any."""
 
     name: str
     methods: tuple[Method, ...]

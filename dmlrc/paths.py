@@ -145,12 +145,7 @@ def new_target(target: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
             yield (new := Path(temporary, target.name))
             check_new(target)  # again, for the block took its time
-            try:
-                os.link(new, target)  # which, unlike a renaming, takes the place of no file
-            except OSError as error:
-                if isinstance(error, FileExistsError) and not target.is_dir():
-                    raise
-                os.replace(new, target)  # of an empty folder alone; some disks know no links
+            os.replace(new, target)
 
 
 FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name

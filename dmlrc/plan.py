@@ -55,10 +55,7 @@ def repetition_seed(study_seed: int, repetition: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Units that run one after the other: a method's trials in one repetition, then its reruns.
-
-    method: None for the untrained trunk, whose chain is a single unit.
-    """
+    """A method's trials in one repetition, one after the other, then its reruns; of no method the untrained trunk."""
 
     method: Method | None
     repetition: int = 0
@@ -86,7 +83,10 @@ class Outdated:
 class Plan:
     """Units of a study that are finished, that count no longer and why, and that can be run next.
 
-    It is made once, from the records; whoever runs a unit adds its record.
+    It is made once, from the records; whoever runs a unit adds its record. `ended` are the recorded units that the
+    budget asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and
+    `outdated` the units of methods that have changed since: both are made again. `inputs`: digests of the files with a
+    name that the units read, as whoever runs them knows them.
 
     Parameters
     ----------
@@ -101,18 +101,6 @@ class Plan:
     any_python : bool
         Whether units of one's own code count that another version of Python compiled, so that the code cannot be
         compared: for those who run them again.
-
-    Attributes
-    ----------
-    chains : list of Chain
-    ended : list of mappings
-        The recorded units that the budget asks for, those that failed among them.
-    stale : list of mappings
-        Reruns of another setting than the best trial's, which are made again.
-    outdated : list of Outdated
-        Units of methods that have changed since, which are made again.
-    inputs : mapping
-        Digests of the files with a name that the units read, as whoever runs them knows them.
 
     Raises
     ------
@@ -130,7 +118,9 @@ class Plan:
     ):
         self.study, self.models = study, models
         self.inputs: Mapping[str, str] = {}
-        self.chains = _chains(study, study.methods if methods is None else methods)
+        asked = study.methods if methods is None else methods
+        self.chains = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
+        self.chains += [Chain(method, repetition) for repetition in range(study.repetitions) for method in asked]
         self.ended: list[Mapping] = []
         self.stale: list[Mapping] = []
         recorded, changed = _of_today(_recorded(study, beside), self.chains, any_python)
@@ -210,20 +200,9 @@ class Plan:
         ]
 
 
-def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
-    """All chains of these methods in a study, and that of the untrained trunk.
-
-    What chooses a learning rate reads no test class, and so has none of the trunk.
-    """
-    untrained = [] if study.kind == "rates" else [Chain(None)]
-    return untrained + [Chain(method, repetition) for repetition in range(study.repetitions) for method in methods]
-
-
 def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
-    """Recorded units of a study, and of what stands beside it those that it has not.
-
-    Of a rerun of two settings both: which is that of the best trial depends on how many trials count.
-    """
+    """Recorded units of a study, and of those beside it what it has not, or has as a rerun of another setting: which is
+    that of the best trial depends on how many trials count."""
     own = records.finished_units(study.name, study.configuration())
     known = {_key(unit): unit.get("params") for unit in own}
     return own + [
@@ -258,10 +237,8 @@ def _of_today(
 
 
 def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[Mapping], list[Mapping]]:
-    """Units of a chain that the budget asks for, and the reruns of another setting than the best trial's.
-
-    While a trial is missing nobody knows which is the best, and all reruns count.
-    """
+    """Units of a chain that the budget asks for, and the reruns of another setting than the best trial's: none while a
+    trial is missing, and nobody knows which is the best."""
     if chain.method is None:
         return list(own), []
     asked = {"trial": study.budget.trials, "rerun": study.budget.reruns}
@@ -279,13 +256,12 @@ def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[
 
 
 def _is_of(rerun: Mapping, best: Mapping) -> bool:
-    """Tell whether a rerun took the setting of the best trial; in the oldest records that was not written down."""
+    """Tell whether a rerun took the setting of the best trial; the oldest, of fixed settings, do not say."""
     return rerun["params"] is None or dict(rerun["params"]) == dict(best["params"])
 
 
 def _check_params(study: Study, method: Method, unit: Mapping) -> None:
-    misfit = method.misfit(unit["params"]) if unit["params"] is not None else None  # the oldest reruns do not say
-    if misfit:
+    if misfit := method.misfit(unit["params"]):
         raise DmlrcError(
             f"{unit['kind']} {unit['number']} of {method.name} in the records of study {study.name!r}, repetition "
             f"{unit['repetition']}, {misfit}: move its record away, and it is made again; if the space was changed on "

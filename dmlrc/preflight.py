@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import data, models, papers, paths
-from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
+from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import ImageSet
 from dmlrc.data.batches import create_sampler
 from dmlrc.data.splits import Splits
@@ -106,7 +106,7 @@ def _check_sampler(method: Method, labels: np.ndarray, splits: Splits) -> None:
     classes, targets = np.unique(labels[splits.folds[0].train], return_inverse=True)
     drawn = []
     for _ in range(2):
-        with chance_of_its_own(), failing_sampler(method):
+        with chance_of_its_own(), failing(method, "sampler"):
             seed_all(0)
             sampler = create_sampler(method.sampler, targets, *batch_layout(method, len(classes)), 0, targets.copy)
             drawn.append([sampler.draw(1) for _ in range(BATCHES)])
@@ -158,7 +158,7 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
 
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
-    before, place = fingerprint.description(method.loss), torch.device("cpu")
+    before, place = fingerprint.code(method.loss), torch.device("cpu")
     known, noted = fingerprint.files(method.loss), _reading().set(opened := [])
     try:
         for _, params in _points(method):
@@ -170,10 +170,10 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     finally:
         _reading().reset(noted)
     _check_read(method, opened, known)
-    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
+    if fingerprint.code(method.loss) != before:
         raise LossError(
-            f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
-            "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
+            f"the loss of method {method.name!r} changes a variable or default of its own file when it is called, and "
+            "so another loss than the recorded one: keep such state inside a class, which every run makes anew"
         )
     if not torch.equal(*(torch.stack([*numbers[0], *numbers[1]]).nan_to_num() for numbers in (first, second))):
         raise LossError(
@@ -232,7 +232,8 @@ def _called(
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
-    with chance_of_its_own(), failing(method, f"{classes} x {images} embeddings of {dim} numbers"):
+    batch = f" on a batch of {classes} x {images} embeddings of {dim} numbers"
+    with chance_of_its_own(), failing(method, "loss", batch):
         seed_all(0)
         loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []

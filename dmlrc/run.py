@@ -112,7 +112,7 @@ def run(
     for sentence in todo.warnings():
         print(sentence, file=sys.stderr)
     if todo.is_done:
-        _checked_inputs(study, chosen)
+        _inputs(study, chosen)
         return
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
@@ -127,7 +127,7 @@ def run(
 def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
     """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
     study = todo.study
-    todo.inputs = digests = _checked_inputs(study, methods)
+    todo.inputs = digests = _inputs(study, methods)
     inputs.renew(digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
@@ -161,12 +161,8 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
 
 
 def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine, and the first record.
-
-    Beside records it may grow: the first of this process is written before another one looks for some. methods: those
-    that are run, which need not be the study's own. digests: see `_inputs`.
-    """
-    with records.writing_meta(study.name) as path:
+    """Write the study's meta.json, of these methods, and the first record. digests: see `_inputs`."""
+    with records.writing_meta(study.name) as path:  # the record too, for which another process looks then
         given = study, methods, digests
         records.write_sealed(path, _grown(*given, path) if records.is_begun(study.name) else _new(*given))
         _write(study.name, record)
@@ -204,19 +200,16 @@ def _grown(study: Study, methods: Sequence[Method], digests: Mapping[str, str], 
     return before | records.grown(before, study.configuration()) | of_methods
 
 
-def _checked_inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
-    """Digests as `_inputs` gives them. Raises DmlrcError where the study was begun with others."""
-    digests = _inputs(study, methods)
-    if recorded := records.find(study.name):
-        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
-    return digests
-
-
 def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
-    """Digests of what is read from files of a known name: the images of a data set, the weights of trunks."""
+    """Digests of what is read from files of a known name: the images of a data set, the weights of trunks.
+
+    Raises DmlrcError where the study was begun with others.
+    """
     digests = data.set_digests(study.dataset)
     for protocol in (study.protocol, *map(study.protocol_of, methods)):
         digests |= models.weights_digest(protocol.trunk, protocol.weights)
+    if recorded := records.find(study.name):
+        inputs.check_same(study.name, recorded.meta.get("inputs", {}), digests)
     return digests
 
 
@@ -229,8 +222,7 @@ def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[s
 def _write(study: str, record: dict) -> None:
     """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
 
-    A rerun that was made again for its model alone, and came to the same scores, keeps its record, and so does the
-    untrained trunk, which two processes of one study may both have scored.
+    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same.
     """
     model = record.pop("model", None)
     is_kept = (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study)
@@ -265,34 +257,23 @@ _GLANCE = 10  # seconds between checks for new workers
 
 
 @dataclass
-class _Batch:
-    """The units of a chain that run side by side; its next ones are proposed once all of them have ended."""
-
-    chain: Chain
-    left: int
-
-
-@dataclass
 class _Task:
     """A unit on its way: how many workers it has killed, and when it was handed out."""
 
     unit: Unit
-    batch: _Batch
+    chain: Chain
     deaths: int = 0
     begun: float = field(default_factory=time.monotonic)
 
 
 @dataclass
 class Dispatch:
-    """Hands units out: `most` at once, a search's trials `proposals` at a time, until `end` by the monotonic clock.
-
-    slowest: the seconds of the unit that took longest so far, from when it was handed out.
-    """
+    """Hands units out: `most` at once, a search's trials `proposals` at a time, until `end` by the monotonic clock."""
 
     most: int
     proposals: int
     end: float
-    slowest: float = 0.0
+    slowest: float = 0.0  # seconds of the unit that took longest so far, from when it was handed out
 
     @property
     def left(self) -> float:
@@ -318,9 +299,8 @@ class Dispatch:
                         task = ready.pop(0)
                         pending[_handed_out(executor, task, bar)] = task
                     else:
-                        units = todo.next_units(chain := waiting.pop(0), self.proposals)
-                        batch = _Batch(chain, len(units))
-                        ready = [_Task(unit, batch) for unit in units]
+                        chain = waiting.pop(0)
+                        ready = [_Task(unit, chain) for unit in todo.next_units(chain, self.proposals)]
                 if not pending:  # what is left would not end in time
                     return
                 for task, record in self._ended(pending, bar):
@@ -328,9 +308,8 @@ class Dispatch:
                         pending[_handed_out(executor, task, bar)] = task
                         continue
                     yield record
-                    task.batch.left -= 1
-                    if not task.batch.left:
-                        waiting.insert(0, task.batch.chain)
+                    if all(other.chain is not task.chain for other in (*ready, *pending.values())):
+                        waiting.insert(0, task.chain)  # its next units wait for all that run side by side
         except Exception:  # what ended well beside it is recorded all the same
             yield from [future.result() for future in pending if future.done() and not future.exception()]
             raise

@@ -38,24 +38,15 @@ def propose(
     # the rows of a sweep draw the same random settings
     number = len(trials) + len(running)
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
-    study, distributions = optuna_study(method, trials, sampler), _distributions(method)
-    study.add_trials([_frozen({"params": params, "state": "running"}, distributions) for params in running])
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study, distributions = optuna.create_study(direction="maximize", sampler=sampler), _distributions(method)
+    open_trials = ({"params": params, "state": "running"} for params in running)
+    study.add_trials([_frozen(trial, distributions) for trial in (*trials, *open_trials)])
     asked = study.ask(distributions).params
     if number:
         return asked
     firsts = {name: getattr(space, "first", None) for name, space in method.space.items()}
     return asked | {name: value for name, value in firsts.items() if value is not None}
-
-
-def optuna_study(
-    method: Method, trials: Sequence[Mapping], sampler: "optuna.samplers.BaseSampler | None" = None
-) -> "optuna.Study":
-    """The finished trials as an in-memory Optuna study, for its samplers, importances and plots."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    distributions = _distributions(method)
-    study.add_trials([_frozen(trial, distributions) for trial in trials])
-    return study
 
 
 def write_journal(path: Path, name: str, method: Method, trials: Sequence[Mapping], attributes: Mapping) -> None:

@@ -14,7 +14,7 @@ from dmlrc.data.splits import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError, lacks_memory
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare
-from dmlrc.methods import PRETRAINED, Choice, Space
+from dmlrc.methods import PRETRAINED, Choice
 from dmlrc.models import saved
 from dmlrc.models.settings import settled
 from dmlrc.plan import Unit
@@ -83,10 +83,7 @@ def _configuration(unit: Unit, count: int) -> saved.Configuration:
 
 
 def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
-    """Run a rerun once more for the embeddings of its test images: their positions (N,) and embeddings (N, F * D).
-
-    Raises DivergedError where a run diverges.
-    """
+    """Run a rerun once more for its test images: positions (N,), embeddings (N, F * D). It may raise DivergedError."""
     with settled(device(), unit.protocol.precision):
         _check_inputs(unit)
         prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
@@ -133,17 +130,15 @@ def _identity(unit: Unit) -> dict:
         "number": unit.number,
         "proposals": unit.proposals,
         "params": unit.params,
-        "space": {name: _searched(space) for name, space in method.space.items()} if method else {},
+        "space": {
+            name: {"choices": list(space.values)} if isinstance(space, Choice) else [space.low, space.high]
+            for name, space in (method.space.items() if method else ())
+        },
         "commit": provenance.commit(),
         "processor": provenance.processor(),
         "device": provenance.device_name(device()),
         "torch": version("torch"),
     }
-
-
-def _searched(space: Space) -> list | dict:
-    """Space that was searched, as a record has it: the ends of a range, or what there was to choose from."""
-    return {"choices": list(space.values)} if isinstance(space, Choice) else [space.low, space.high]
 
 
 def failed(unit: Unit, reason: str, seconds: float = 0.0) -> dict:

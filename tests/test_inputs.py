@@ -12,7 +12,7 @@ from torch import nn
 
 import dmlrc.unit
 from dmlrc import data, evaluation, inputs, metrics, models, paths, records, studies, training
-from dmlrc.data import ImageSet, splits
+from dmlrc.data import ImageSet, augment, splits
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
 from dmlrc.studies import readiness
@@ -238,7 +238,8 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     assert (record["state"], record["value"], "scores" in record) == ("diverged", None, False)
     assert record["reason"] == "on the test images the embeddings hold NaN or infinite values"
     records.write_unit(record, "partial")
-    [read] = records.read_units(paths.runs() / "partial", "0")
+    [path] = records.underway.unit_files(paths.runs() / "partial")
+    read = records.underway.read_unit(path, "0", is_sealed=False)
     assert (read["state"], read["runs"][-1]["state"]) == ("diverged", "complete")
 
 
@@ -301,22 +302,23 @@ def test_weights_that_give_no_numbers_are_told_before_anything_trains(tmp_path):
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):
     images = data.load("glyphs-small")
     given = replace(musgrave2020.CHARACTERS, frozen_trunk=True, augmentation="none").trunk_input
-    embed, calls = models.embed, []
+    outputs, calls = inputs._outputs, []
 
-    def stopped(*arguments, **options):
+    def stopped(*arguments):
         calls.append(len(arguments[1]))
         if len(calls) == 2 * 16 + 1:  # the first batch of the third part
             raise KeyboardInterrupt
-        return embed(*arguments, **options)
+        return outputs(*arguments)
 
-    monkeypatch.setattr(models, "embed", stopped)
+    monkeypatch.setattr(inputs, "_outputs", stopped)
     with pytest.raises(KeyboardInterrupt):
         inputs.frozen_features(images, given, torch.device("cpu"))
     found = inputs.frozen_features(images, given, torch.device("cpu"))
     assert 0 < sum(calls) - len(images.labels) <= 256  # what was begun of that part, a second time; of no other
     assert [path.name for path in paths.cache().glob("*-part*")] == []
-    trunk = models.fixed_trunk(given.trunk, given.weights).to(memory_format=torch.channels_last)
-    whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)
+    layout, size = {"memory_format": torch.channels_last}, (given.image_size, given.crop_size)
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(**layout)
+    whole = models.embed(trunk, images.images, lambda batch: augment.centre_crop(batch, *size).contiguous(**layout), 16)
     np.testing.assert_array_equal(found, whole)
 
 

@@ -78,18 +78,12 @@ class EmbeddingModel(nn.Module):
             return self.trunk(images).float()
 
 
-class FeatureTrunk(nn.Module):
+class FeatureTrunk(nn.Identity):
     """Stands for a frozen trunk whose features are computed already: features (B, F) -> themselves."""
 
     def __init__(self, out_features: int):
         super().__init__()
-        self.name = "features"
         self.out_features = out_features
-
-    def forward(self, features: Tensor) -> Tensor:
-        if features.ndim != 2 or features.shape[1] != self.out_features:
-            raise UsageError(f"expected cached features (B, {self.out_features}), not {tuple(features.shape)}")
-        return features
 
 
 def l2_normalize(embeddings: Tensor) -> Tensor:

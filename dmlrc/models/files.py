@@ -32,11 +32,6 @@ class Packaged:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
-    @property
-    def module(self) -> str:
-        """The folder of the package."""
-        return self.package.replace("-", "_")
-
 
 PACKAGED = {
     LITE0: Packaged(
@@ -145,7 +140,7 @@ def packaged_file(weights: Packaged) -> Path:
 
     Raises MissingDataError where neither is here.
     """
-    if package := find_spec(weights.module):
+    if package := find_spec(weights.package.replace("-", "_")):
         return Path(package.submodule_search_locations[0]) / weights.file
     name = Path(weights.file).name
     try:

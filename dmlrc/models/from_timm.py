@@ -79,10 +79,7 @@ def image_size(name: str) -> int:
 
 
 def packaged_state(path: Path, weights: files.Packaged, network: nn.Module) -> dict[str, Tensor]:
-    """Read a package's tensors under timm's names, a classifier included where the file has one.
-
-    Raises DmlrcError for a file that is another.
-    """
+    """Read a package's tensors under timm's names, with a classifier if there is one; DmlrcError for another file."""
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != weights.sha256:
         raise DmlrcError(
             f"{path} is not the file that {weights.package} {weights.version} has: get it again, {weights.how}"

@@ -9,21 +9,10 @@ import torch
 from torch import Tensor
 
 from dmlrc.errors import MissingDataError, UsageError, unknown
-from dmlrc.models import from_timm, weight_files
+from dmlrc.models import files, from_timm, weight_files
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
-from dmlrc.models.files import (
-    BN_INCEPTION_FILE,
-    MIXED7A_FILE,
-    MIXED7A_SHA256,
-    PACKAGED,
-    TIMM,
-    TORCHVISION,
-    find_weights,
-    packaged,
-    torchvision_file,
-)
 
 # What torchvision's pretrained networks expect of RGB in [0, 1].
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -118,15 +107,15 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
         raise unknown("trunk", name, TRUNKS)
     if weights is not None and not isinstance(weights, str | os.PathLike):
         raise UsageError(f"weights are None, 'imagenet', 'package' or the path of a file, not {weights!r}")
-    if weights == "package" and not packaged(name):
-        raise UsageError(f"{name} has no weights 'package', only {' and '.join(PACKAGED)} have")
-    if name.startswith(TIMM):
+    if weights == "package" and not files.packaged(name):
+        raise UsageError(f"{name} has no weights 'package', only {' and '.join(files.PACKAGED)} have")
+    if name.startswith(files.TIMM):
         return from_timm.create_timm_trunk(name, weights)
     if name not in TRUNKS:
         raise unknown("trunk", name, TRUNKS)
     trunk = TRUNKS[name]()
     if weights is not None:
-        path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
+        path = _imagenet_file(name) if weights == "imagenet" else files.find_weights(weights)
         _check_known(name, path)
         state = weight_files.read_weights(path)
         kept = {key: value for key, value in state.items() if key.split(".")[0] not in HEAD}
@@ -140,18 +129,18 @@ def _imagenet_file(name: str) -> Path:
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
     if name == "inception_v3_mixed7a":
         raise UsageError(
-            f"the ImageNet weights of {name} come from the file {MIXED7A_FILE}: put it into the folder $DMLRC_DATA and "
-            "give its name as weights"
+            f"the ImageNet weights of {name} come from the file {files.MIXED7A_FILE}: put it into the folder "
+            "$DMLRC_DATA and give its name as weights"
         )
     if name == "bn_inception":
         try:
-            return find_weights(BN_INCEPTION_FILE)
+            return files.find_weights(files.BN_INCEPTION_FILE)
         except MissingDataError:
             raise MissingDataError(
-                f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
-                "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
+                f"the ImageNet weights of bn_inception have no official download: put {files.BN_INCEPTION_FILE}, the "
+                "file of pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
             ) from None
-    path, url = torchvision_file(name)
+    path, url = files.torchvision_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -165,11 +154,11 @@ def _imagenet_file(name: str) -> Path:
 
 def _check_known(name: str, path: Path) -> None:
     """Raise DmlrcError for a file that has the name of a trunk's known weights and is another."""
-    if name == "inception_v3_mixed7a" and path.name == MIXED7A_FILE:
-        weight_files.check_digest(path, MIXED7A_SHA256, "get it again, or give yours another name")
-    if name not in TORCHVISION:
+    if name == "inception_v3_mixed7a" and path.name == files.MIXED7A_FILE:
+        weight_files.check_digest(path, files.MIXED7A_SHA256, "get it again, or give yours another name")
+    if name not in files.TORCHVISION:
         return
-    official, url = torchvision_file(name)
+    official, url = files.torchvision_file(name)
     if path.name == official.name:
         weight_files.check_digest(path, _checksum(path), f"remove it and get {url} again")
 

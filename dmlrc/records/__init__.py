@@ -44,7 +44,6 @@ from dmlrc.records.underway import (
     is_begun,
     is_repeated,
     model_path,
-    read_units,
     running,
     set_aside,
     unit_path,
@@ -169,6 +168,8 @@ def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords
 def finished_units(study: str, configuration: dict) -> list[dict]:
     """Finished units of a study: method, repetition, kind, number, state, params and, of a trial, value.
 
+    The oldest reruns do not say their params: those of the best of all trials, None where nothing was searched.
+
     Raises DmlrcError where the records were made under another configuration than this one.
     """
     if not (records := find(study)):
@@ -192,6 +193,11 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
         for kind, frame in (("trial", records.trials), ("rerun", records.reruns))
         for row in frame.to_dict("records")
     ]
+    if silent := [unit for unit in units if unit["params"] is None]:
+        trials = records.trials[records.trials["state"] == "complete"].set_index(["method", "repetition"])
+        best = trials.sort_values("value", ascending=False, kind="stable")["params"].groupby(level=[0, 1]).first()
+        for unit in silent:
+            unit["params"] = best.get((unit["method"], unit["repetition"]))
     pretrained = {"method": PRETRAINED, "kind": PRETRAINED, "repetition": 0, "number": 0}
     return units + ([pretrained] if PRETRAINED in set(records.scores["method"]) else [])
 

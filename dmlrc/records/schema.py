@@ -179,10 +179,7 @@ MADE_AGAIN = "Move it away, and it is made again"
 
 
 def checked(model: type[BaseModel], contents: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
-    """The contents of a file, if it is what the model says.
-
-    Raises DmlrcError with the file, the field and the way out.
-    """
+    """The contents of a file, if it is what the model says; else DmlrcError with the field and the way out."""
     try:
         model.model_validate_json(json.dumps(contents), strict=True)  # JSON: a list is a tuple, but no text a number
     except ValidationError as error:

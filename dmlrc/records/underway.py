@@ -53,12 +53,9 @@ def run_here(study: str) -> StudyRecords | None:
     if not is_begun(study):
         return None
     meta = read_meta(folder, study)
-    return with_all_folds(from_units(read_units(folder, digest(meta), meta.get("sealed", False)), meta), folder)
-
-
-def read_units(folder: Path, configuration: str, is_sealed: bool = False) -> list[dict]:
-    """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
-    return [read_unit(path, configuration, is_sealed) for path in unit_files(folder)]
+    configuration, is_sealed = digest(meta), meta.get("sealed", False)
+    units = [read_unit(path, configuration, is_sealed) for path in unit_files(folder)]
+    return with_all_folds(from_units(units, meta), folder)
 
 
 def read_unit(path: Path, configuration: str, is_sealed: bool) -> dict:
@@ -126,10 +123,7 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
 
 @contextlib.contextmanager
 def running(study: str, methods: Iterable[str]) -> Iterator[None]:
-    """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
-
-    Raises DmlrcError where another process keeps one of them.
-    """
+    """Keep these methods of a study to this process, to the end of the block or its own; DmlrcError if it cannot."""
     folder = paths.runs()
     with contextlib.ExitStack() as stack:
         try:

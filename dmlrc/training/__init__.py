@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics
-from dmlrc.building import build_loss, checked_value, failing, failing_sampler, normalized
+from dmlrc.building import build_loss, checked_value, failing, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.splits import Splits, meta_labels
@@ -31,16 +31,13 @@ EVAL_BATCH = 128
 
 @dataclass(frozen=True)
 class FoldRun:
-    """Settings that tell the runs of a trial apart: fold, seed, and images (indices into the source).
-
-    targets: (len(train),) int, what the loss sees in the place of the labels of the training images, if anything.
-    """
+    """Settings that tell the runs of a trial apart: fold, seed, and images (indices into the source)."""
 
     fold: int
     seed: int
     train: np.ndarray
     val: np.ndarray
-    targets: np.ndarray | None = None
+    targets: np.ndarray | None = None  # (len(train),) int, what the loss sees in the place of their labels
 
 
 @dataclass
@@ -73,15 +70,12 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Task:
-    """Settings that the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
-
-    labels: (N,) of all images. make_model builds the untrained model. params: hyperparameters of this trial.
-    """
+    """Settings that the runs of a trial share: a method with its hyperparameters, the images, and how it is trained."""
 
     method: Method
     params: dict[str, float]
     source: Source
-    labels: np.ndarray
+    labels: np.ndarray  # (N,) of all images
     make_model: Callable[[], EmbeddingModel]
     protocol: Protocol
 
@@ -186,7 +180,7 @@ class Learner:
 
         layout = batch_layout(method, len(classes))
         sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
-        with self.watched(), failing_sampler(method):
+        with self.watched(), failing(method, "sampler"):
             self.sampler = batches.create_sampler(
                 sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy()
             )
@@ -209,7 +203,7 @@ class Learner:
         Many batches are drawn and looked up at once, which takes a fraction of the time.
         """
         for start in range(0, iterations, self.sampler.ahead):
-            with failing_sampler(self.task.method):
+            with failing(self.task.method, "sampler"):
                 drawn = self.sampler.draw(min(self.sampler.ahead, iterations - start))  # (T, B)
             inputs = self.task.source.train(self.fold.train[drawn], self.generator)
             targets = self.targets[torch.from_numpy(drawn).to(self.targets.device)]  # (T, B)
@@ -220,7 +214,7 @@ class Learner:
         method = self.task.method
         with self.watched():
             try:
-                with failing(method, "{} embeddings of {} numbers".format(*embeddings.shape)):
+                with failing(method, "loss", " on a batch of {} embeddings of {} numbers".format(*embeddings.shape)):
                     value = checked_value(method.name, embeddings._version, self.loss(embeddings, targets), embeddings)
             except LossError as error:
                 if torch.isfinite(embeddings.data).all():
@@ -431,7 +425,7 @@ def check_batches(
         classes, targets = np.unique(targets, return_inverse=True)
         layout = own if is_varied else batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
-        with failing_sampler(method):
+        with failing(method, "sampler"):
             sampler = method.sampler or protocol.sampler
             batches.create_sampler(sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 

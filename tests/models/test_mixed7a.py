@@ -37,7 +37,7 @@ def network(tmp_path, monkeypatch) -> nn.Module:
     network = whole()
     torch.save(of_the_file(network), tmp_path / FILE)
     monkeypatch.setenv("DMLRC_DATA", str(tmp_path))
-    monkeypatch.setattr(trunks, "MIXED7A_SHA256", hashlib.sha256((tmp_path / FILE).read_bytes()).hexdigest())
+    monkeypatch.setattr(trunks.files, "MIXED7A_SHA256", hashlib.sha256((tmp_path / FILE).read_bytes()).hexdigest())
     return network
 
 

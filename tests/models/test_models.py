@@ -412,7 +412,7 @@ def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch)
     network = classifier("resnet18")
     torch.save(network.state_dict(), tmp_path / "made.pth")
     checksum = hashlib.sha256((tmp_path / "made.pth").read_bytes()).hexdigest()[:8]
-    _, url = trunks.torchvision_file("resnet18")
+    _, url = trunks.files.torchvision_file("resnet18")
     assert url == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
     calls = []
 
@@ -421,7 +421,7 @@ def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch)
         shutil.copy(tmp_path / "made.pth", path)
 
     stored = tmp_path / f"resnet18-{checksum}.pth"
-    monkeypatch.setattr(trunks, "torchvision_file", lambda name: (stored, url))
+    monkeypatch.setattr(trunks.files, "torchvision_file", lambda name: (stored, url))
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
     for _ in range(2):
         trunk = models.create_trunk("resnet18", weights="imagenet")
@@ -551,9 +551,9 @@ def test_a_zero_embedding_stays_zero_with_a_finite_gradient():
     assert x.grad.abs().max() <= 1
 
 
-def test_feature_trunk_names_the_wrong_width():
-    with pytest.raises(UsageError, match=r"cached features \(B, 5\), not \(2, 4\)"):
-        models.FeatureTrunk(5)(torch.zeros(2, 4))
+def test_features_of_the_wrong_width_are_named():
+    with pytest.raises(UsageError, match=r"FeatureTrunk gives \(2, 4\), not \(B, 5\)"):
+        models.EmbeddingModel(models.FeatureTrunk(5), 3)(torch.zeros(2, 4))
 
 
 # Stacked models
