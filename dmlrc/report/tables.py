@@ -182,12 +182,12 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     return table.loc[[name for name in ordered(table.index) if name in table.index]]
 
 
-def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
+def spread(frame: pd.DataFrame, metric: str = "map_at_r") -> dict[str, float]:
     """The spread of the methods: best, worst, range (fractions), their mean ci95, and the names of the two ends.
 
     frame: `accuracy` or one data set of `published.musgrave_results`. Without a trained method the numbers are NaN.
     """
-    rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
+    rows = by_method(frame, metric).drop(index=PRETRAINED, errors="ignore")
     means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
     ends = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
@@ -306,14 +306,14 @@ def best_after(records: StudyRecords) -> pd.DataFrame:
     return best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
 
 
-def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
-    """The first trial at which each search had reached this share of its final best, indexed as the searches are.
+def trials_to_reach(traces: pd.DataFrame) -> pd.Series:
+    """The first trial at which each search had reached 99 % of its final best, indexed as the searches are.
 
     traces: `published.search_traces()` or `best_so_far`.
     """
     keys = [column for column in ("dataset", "batch_size", "method", "repetition") if column in traces]
     final = traces.groupby(keys)["best"].transform("max")
-    return traces[traces["best"] >= share * final].groupby(keys)["trial"].min()
+    return traces[traces["best"] >= 0.99 * final].groupby(keys)["trial"].min()
 
 
 def sensitivity(records: StudyRecords) -> pd.DataFrame:
@@ -327,7 +327,7 @@ def sensitivity(records: StudyRecords) -> pd.DataFrame:
     return table.loc[ordered(table.index)]
 
 
-def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
+def importance(records: StudyRecords, min_trials: int = 20) -> pd.DataFrame:
     """Share of the trials' variance that each hyperparameter explains (`importances`), on the scale of its search.
 
     Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
@@ -344,7 +344,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         if len(space) < 2 or len(complete) < min_trials or any(isinstance(limits, Choice) for limits in space.values()):
             continue
         points = bench.unit_cube(space, complete["params"])
-        shares = importances.main_effects(points, complete["value"].to_numpy(float), seed)
+        shares = importances.main_effects(points, complete["value"].to_numpy(float), seed=0)
         rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]

@@ -123,15 +123,8 @@ def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.D
 
 
 def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Welch's p of pairs of rows of `means`, (M, R) with NaN where there is none; NaN for rows of one number.
-
-    first, second: the rows of each pair.
-    """
-    counts = np.isfinite(means).sum(1)
-    centre = np.nansum(means, axis=1) / np.maximum(counts, 1)
-    deviation = np.sqrt(np.nansum((means - centre[:, None]) ** 2, axis=1) / np.maximum(counts - 1, 1))
+    """Welch's p of pairs of rows of `means`, (M, R) with NaN where there is none; NaN for rows of one number."""
+    facts = pd.DataFrame(means).T.agg(["mean", "std", "count"]).to_numpy()  # (3, M)
     with np.errstate(invalid="ignore", divide="ignore"):
-        sides = [(centre[rows], deviation[rows], counts[rows]) for rows in (first, second)]
-        p = stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue
-    testable = (np.minimum(counts[first], counts[second]) > 1) & (deviation[first] + deviation[second] > 0)
-    return np.where(testable, p, np.nan)
+        p = stats.ttest_ind_from_stats(*facts[:, first], *facts[:, second], equal_var=False).pvalue
+    return np.where(facts[1, first] + facts[1, second] > 0, p, np.nan)

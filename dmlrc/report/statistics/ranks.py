@@ -100,7 +100,7 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: A
 def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row's squares around its mean, and their degrees of freedom, from ci95 and n; 0 without an interval."""
     df = np.where(np.isfinite(half) & (n > 1), n - 1, 0)
-    reach = np.array([student_reach(LEVEL, count) if count else np.nan for count in df])
+    reach = np.array([student_reach(count) if count else np.nan for count in df])
     return np.nan_to_num(df * half**2 * n / reach**2), df
 
 
