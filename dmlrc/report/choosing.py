@@ -38,9 +38,8 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         facts = {"table": name, "ours": name not in paper, "behind": behind, "state": "", "lift": lift}
         rows.append(deciding[["method", "tied"]].assign(**facts))
     for study in edition:
-        fallen = tables.fallen(study)
-        states = {"method": list(fallen), "state": list(fallen.values())}
-        rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
+        fallen = pd.DataFrame(tables.fallen(study).items(), columns=["method", "state"])
+        rows.append(fallen.assign(tied=False, table=study.name, ours=True, behind=np.nan))
     return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state", "lift"]]
 
 

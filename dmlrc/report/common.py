@@ -174,10 +174,8 @@ def paper_first(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def empty_rows(records: StudyRecords) -> pd.DataFrame:
-    """The methods without any score, as rows of `results_table`: method, mean (NaN), text (the `absence`)."""
-    methods = records.reruns["method"].unique()
-    states = {method: text for method in methods if (text := absence(records, method))}
-    return pd.DataFrame({"method": list(states), "mean": math.nan, "text": list(states.values())})
+    """The methods without any score, as rows of `results_table`: method, text (what became of them), mean (NaN)."""
+    return pd.DataFrame(tables.fallen(records).items(), columns=["method", "text"]).assign(mean=math.nan)
 
 
 def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:

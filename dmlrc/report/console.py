@@ -104,8 +104,7 @@ def method_lines() -> list[str]:
     lines = []
     for begin, text in zip(begins, last, strict=True):
         text = text.replace(" ", _TOGETHER).replace(f",{_TOGETHER}", ", ")
-        first, *more = textwrap.wrap(text, WIDTH - margin) or [""]
-        lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + line for line in more)]
+        lines += textwrap.wrap(f"{begin:{margin}}{text}", WIDTH, subsequent_indent=" " * margin)
     return [line.replace(_TOGETHER, " ") for line in lines]
 
 

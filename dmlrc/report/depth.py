@@ -361,18 +361,16 @@ def numbers() -> dict[str, float | str]:
 def _of_step(alone: Depth, deeper: Depth) -> dict[str, float | str]:
     """Points of concatenated MAP@R; shares, P@1 and gains of newer losses in percent.
 
-    holding: how many omissions of a loss leave what the ranges say. tied: the methods that tie with the best.
+    holding: how many omissions of a loss leave what the ranges say.
     """
     alone, deeper = with_common_methods(alone, deeper)
     swapped, _ = statistics.discordant_pairs(alone.scores, deeper.scores)
-    lucky, change, summary = lucky_turns(alone, deeper), step(alone, deeper), deeper.compared.summary
+    lucky, change = lucky_turns(alone, deeper), step(alone, deeper)
     values = {
         "swapped": swapped,
         "lucky.low": lucky.low,
         "lucky.high": lucky.high,
-        "first": ", ".join(depth.scores.idxmax() for depth in (alone, deeper)),
         "last": ", ".join(depth.scores.idxmin() for depth in (alone, deeper)),
-        "tied": ", ".join(summary.index[summary["among_best"]]),
         "ratio": change.ratio.value,
         "apart": APART[change.verdict],
         "holding": change.holding,

@@ -76,10 +76,9 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 
 def _fallen(records: StudyRecords) -> pd.DataFrame:
     """A row for each method that was run and has no score, without a rank, with what became of it."""
-    states = tables.fallen(records)
     shown = [setting for setting in SETTINGS if setting in set(records.scores["setting"])] or [*SETTINGS]
     row = {"setting": shown[0], "metric": METRICS[0], "n": 0, "tied": False}
-    return pd.DataFrame({"method": list(states), "state": list(states.values())}).assign(**row)
+    return pd.DataFrame(tables.fallen(records).items(), columns=["method", "state"]).assign(**row)
 
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:

@@ -430,10 +430,7 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
 
 
 def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:
-    """The number of methods with a lower mean than the trunk itself, and the number of all.
-
-    (0, 0) where the trunk or all methods are missing.
-    """
+    """The number of methods with a lower mean than the trunk, and of all; (0, 0) where the trunk or all are missing."""
     rows = by_method(accuracy(records), metric, setting)
     trained = rows["mean"].drop(PRETRAINED, errors="ignore")
     return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)

@@ -23,7 +23,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import display
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -117,13 +117,9 @@ def text(markdown: str, folded: str = "") -> None:
 
     folded: what the line says behind which it is folded; for what only a checker reads.
     """
-    shown = _printed(markdown)
-    if folded and markdown:
+    if markdown:
+        shown = _printed(markdown)
         _display(*_behind(folded, _html(shown), shown))
-    elif markdown and (page := _collected.get()):
-        page[1].append(_html(shown))
-    elif markdown:
-        display(Markdown(shown))
 
 
 def takeaways(*sentences: str) -> None:
