@@ -84,10 +84,7 @@ def method_dots(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[A
 
 
 def years(axis: Axes, frame: pd.DataFrame, methods: Methods = METHODS, hollow: bool = False) -> None:
-    """Draw the accuracy of methods over their years, in percent, and its trend: red without the two losses of 2006.
-
-    frame: `tables.measured_by_year`.
-    """
+    """Draw `tables.measured_by_year`, in percent, and its trend: red without the two losses of 2006."""
     for part, colour, width in ((frame, "black", 1.2), (frame[frame["year"] >= NEWER], style.RED, 2.6)):
         if part["year"].nunique() > 1:
             style.trend(axis, part["year"], 100 * part["value"], colour, width)  # the red one is short

@@ -44,10 +44,7 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind.
-
-    Last, how far training lifts the mean of each table.
-    """
+    """`distances_behind` as cells, points, and marks: most ties first, then the least behind; last the lifts."""
     by_method = distances.groupby("method")
     order = pd.DataFrame({"ties": -by_method["tied"].sum().astype(int), "behind": by_method["behind"].mean()})
     order = order.sort_values(["ties", "behind"]).index

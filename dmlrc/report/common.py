@@ -1,7 +1,4 @@
-"""Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
-
-`ByStudy` is a chapter's view of one experiment: main study -> its records, of those around which it was run.
-"""
+"""Code that chapters on other papers share: an experiment's numbers over its seeds, beside a paper's."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,6 +17,7 @@ from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
 
 ByStudy = Mapping[str, StudyRecords]
+"""Of one experiment: main study -> records, of those around which it was run."""
 
 R1 = "precision_at_1"
 PAPER = "the paper"
@@ -96,10 +94,7 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 def ranks_of(rows: pd.DataFrame, name: str) -> tuple[float, float, int]:
-    """The lowest and highest rank that a name may have by the noise of seeds, and the number of rows with a result.
-
-    rows: mean, ci95 and n, as `over_seeds`. Ranks count from the best; NaN where the name has no result.
-    """
+    """The lowest and highest rank of a name in `over_seeds`, by the noise of seeds (NaN: none), and the ranked rows."""
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
     return *placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum()
 

@@ -38,10 +38,7 @@ def regrets() -> dict[str, pd.DataFrame]:
 
 
 def halving() -> pd.DataFrame:
-    """A row a recorded search and factor: saved (share of training), lost (MAP@R), kept (whether nothing was lost).
-
-    See `benchmarks.hpo.halved`.
-    """
+    """A row a recorded search and factor (`benchmarks.hpo.halved`): saved (a share), lost (MAP@R), kept (0 or 1)."""
     runs = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
     return runs.assign(kept=(runs["lost"] == 0).astype(float))
 

@@ -79,10 +79,7 @@ def of_runs(values: np.ndarray, known: Noise) -> Design:
 
 @functools.cache
 def _reach(methods: int, searches: int, pooled: bool, test: str) -> np.ndarray:
-    """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
-
-    It varies, as the estimates of the two methods' variances do.
-    """
+    """The least difference told, in true standard errors: (DRAWS,), which vary as the two methods' variances do."""
     own, most = searches - 1, methods * (searches - 1)
     around = np.random.default_rng(SEED).chisquare(own, (DRAWS, methods))
     used = np.zeros(2, int) if pooled else np.full(2, own)

@@ -113,10 +113,7 @@ def _archived(name: str) -> str:
 
 
 def text(markdown: str, folded: str = "") -> None:
-    """Show Markdown. Nothing is shown of "", where nothing was run.
-
-    folded: what the line says behind which it is folded; for what only a checker reads.
-    """
+    """Show Markdown, but nothing of ""; folded: what the line says behind which stands what only a checker reads."""
     if markdown:
         shown = _printed(markdown)
         _display(*_behind(folded, _html(shown), shown))
@@ -134,10 +131,7 @@ def source_code(source: str, folded: str) -> None:
 
 
 def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
-    """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page.
-
-    parameters: what the notebook was given besides the studies.
-    """
+    """Show, folded, what made the numbers of a chapter, how to rerun it with these parameters, and how to cite it."""
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
@@ -148,21 +142,14 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
 
 
 def remade(chapter: str, sources: Mapping[str, Mapping[str, str]], commands: str) -> None:
-    """Show the foot of a page, as `how_to_rerun` does, where its numbers come from no study's records.
-
-    sources: what was made -> facts about how and where. commands: what makes them again, shell.
-    """
+    """Show the foot of a page as `how_to_rerun` does; sources: what was made -> facts; commands: what makes it."""
     cells = pd.DataFrame.from_dict(sources, orient="index").fillna("–")
     html = _scrolling(cells, f"about-{chapter}", wrap=True, marks=None, links=None)
     _foot(chapter, html, f"# this overwrites the measurements\n{commands}")
 
 
 def _foot(chapter: str, html: str, commands: str, parameters: str = "", of: Iterable[str] = ()) -> None:
-    """Show the foot of a page.
-
-    html: what its numbers were made of. parameters: of the notebook, as papermill's. of: what tells this page from
-    others that are made of the same notebook.
-    """
+    """Show the foot of a page; html: what made its numbers; of: what tells it from other pages of the same notebook."""
     page = "_".join([chapter, *of])
     commands = (
         f"To rerun this page, from the root of the project:\n\n```shell\n{commands}\n"
@@ -202,7 +189,7 @@ def table(
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     alone = f"{caption} {block.text}" if (block := _block.get()) else caption
-    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(alone)))
+    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_prose(alone)))
     html = _long(_marked(cells, marks), name, wrap, links) if filters else _scrolling(cells, name, wrap, marks, links)
     downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     _show("table", name, html, caption, downloads, folded)

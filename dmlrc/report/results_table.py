@@ -1,7 +1,4 @@
-"""The one way in which numbers with intervals become cells: mean and interval, ranks, bold and italic, signs.
-
-A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
-"""
+"""The one way in which numbers with intervals become cells: a tidy frame in, ranks, bold, italic and signs out."""
 
 import math
 from collections.abc import Sequence

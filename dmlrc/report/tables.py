@@ -1,8 +1,4 @@
-"""Tables: plain data frames of numbers, computed from records and from what the papers print.
-
-Accuracies are fractions and methods are named as in the records; `dmlrc.report.labels` turns them into what a page
-shows.
-"""
+"""Tables: data frames of numbers, fractions, from records and from what papers print; `labels` makes them text."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,10 +127,7 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
 
 
 def fallen(records: StudyRecords) -> dict[str, str]:
-    """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished".
-
-    None of a study without reruns, which are what is scored.
-    """
+    """The methods that were run and have no score: "diverged", "failed", "unfinished"; none without any rerun."""
     frames = (records.runs, records.trials, records.reruns)
     without = set().union(*(frame["method"].unique() for frame in frames)) - set(records.scores["method"].unique())
     states = status(records)["state"].items() if without else ()  # which counts what few ask for
@@ -183,10 +176,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 
 
 def spread(frame: pd.DataFrame, metric: str = "map_at_r") -> dict[str, float]:
-    """The spread of the methods: best, worst, range (fractions), their mean ci95, and the names of the two ends.
-
-    frame: `accuracy` or one data set of `published.musgrave_results`. Without a trained method the numbers are NaN.
-    """
+    """The spread of `accuracy` or a published table: best, worst, range (NaN: no method), mean ci95, and the ends."""
     rows = by_method(frame, metric).drop(index=PRETRAINED, errors="ignore")
     means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
@@ -307,20 +297,14 @@ def best_after(records: StudyRecords) -> pd.DataFrame:
 
 
 def trials_to_reach(traces: pd.DataFrame) -> pd.Series:
-    """The first trial at which each search had reached 99 % of its final best, indexed as the searches are.
-
-    traces: `published.search_traces()` or `best_so_far`.
-    """
+    """The first trial at which each search of `best_so_far` or `published.search_traces` had 99 % of its best."""
     keys = [column for column in ("dataset", "batch_size", "method", "repetition") if column in traces]
     final = traces.groupby(keys)["best"].transform("max")
     return traces[traces["best"] >= 0.99 * final].groupby(keys)["trial"].min()
 
 
 def sensitivity(records: StudyRecords) -> pd.DataFrame:
-    """The dependence of methods on tuning, indexed by method: best, median, worst trial, median_share, trials.
-
-    median_share = median / best: near 1, any setting of the search space will do.
-    """
+    """The dependence on tuning, a row a method: best, median, worst trial, median_share (of the best), trials."""
     complete = records.trials[records.trials["state"] == "complete"]
     table = complete.groupby("method")["value"].agg(best="max", median="median", worst="min", trials="size")
     table.insert(3, "median_share", table["median"] / table["best"])
@@ -352,10 +336,7 @@ def importance(records: StudyRecords, min_trials: int = 20) -> pd.DataFrame:
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
-    """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, `at_edge`.
-
-    low, high: the range that was searched.
-    """
+    """The best setting of each method: method, hyperparameter, value, low and high (of its range), at_edge."""
     from dmlrc import search
 
     rows = []
@@ -489,10 +470,7 @@ def protocols() -> pd.DataFrame:
 
 
 def random_trunks_of_study(untrained: StudyRecords) -> pd.DataFrame:
-    """NMI of trunks with random weights on a study's test half, mean over the seeds. untrained: experiment "trunks".
-
-    Columns as `untrained.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.
-    """
+    """NMI of random trunks in experiment "trunks", means over the seeds, as `untrained.random_trunks` has them."""
     rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
     means = rows.groupby("row", sort=False)["value"].mean()
     facts = untrained.meta["data"]

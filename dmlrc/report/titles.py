@@ -180,15 +180,6 @@ def _entitled(match: re.Match) -> str:
     return title(match[1]) if match[1] in STUDIES else match[0]
 
 
-def in_sentence(markdown: str) -> str:
-    """Markdown in which each study that is named by its slug, in backticks, goes by its title.
-
-    >>> in_sentence("On `grocery-quick` it is; `dmlrc study run grocery-quick` makes it.")
-    'On Grocery Store (quick) it is; `dmlrc study run grocery-quick` makes it.'
-    """
-    return _QUOTED.sub(_entitled, markdown)
-
-
 def in_label(text: object) -> object:
     """A heading, or a text of a figure, in which slugs have become titles; commands and other things stay.
 
@@ -206,7 +197,7 @@ def in_prose(markdown: str) -> str:
     >>> in_prose("`grocery-quick` and cub200-2010-frozen gain; `make book STUDY=grocery-quick` shows it.")
     'Grocery Store (quick) and CUB-200 (2010) gain; `make book STUDY=grocery-quick` shows it.'
     """
-    parts = re.split(r"(`+[^`]*`+)", in_sentence(markdown))
+    parts = re.split(r"(`+[^`]*`+)", _QUOTED.sub(_entitled, markdown))
     return "".join(part if part.startswith("`") else in_label(part) for part in parts)
 
 

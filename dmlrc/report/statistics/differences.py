@@ -38,10 +38,7 @@ def equivalence(difference: ArrayLike, error: ArrayLike, df: ArrayLike, margin: 
 def contrast(
     runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | None = None, level: float = LEVEL
 ) -> Estimate:
-    """A weighted sum of methods' scores with search and seed; {"a": 1, "b": -1} is the difference of two.
-
-    Raises KeyError for a method without runs.
-    """
+    """A weighted sum of methods' scores, {"a": 1, "b": -1} their difference. Raises KeyError for one without runs."""
     methods, values = as_array(runs)
     known = known or noise(values)
     centre, variance, df = of_methods(values, known)
@@ -71,10 +68,7 @@ def relative(
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
-    """The degrees of freedom of the sum of variances (..., n) that have df each (Satterthwaite 1946): (...).
-
-    most: there are no more, since all may share one pooled variance.
-    """
+    """The df of sums of variances (..., n) of df each (Satterthwaite 1946), at most `most`, those of a pooled one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.fmin(parts.sum(-1) ** 2 / (parts**2 / df).sum(-1), most)
 

@@ -160,10 +160,7 @@ def all_pairs(methods: int, df: np.ndarray, level: float = LEVEL) -> np.ndarray:
 
 @functools.cache
 def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
-    """The quantile for the t statistics of all pairs; NaN where there is nothing to test.
-
-    That of `scipy.stats.studentized_range` over root 2, in a tenth of its time.
-    """
+    """The quantile of all pairs, `scipy.stats.studentized_range` over root 2 in a tenth of its time; NaN for none."""
     if methods < 2 or df < 1:
         return float("nan")
 
