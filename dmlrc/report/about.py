@@ -88,10 +88,9 @@ def packages(records: StudyRecords) -> dict[str, str]:
 
 
 def environments(records: StudyRecords, column: str) -> str:
-    """The commits, processors, devices or versions of torch that made the records of a study.
+    """The commits, processors, devices or versions of torch that made a study, each with its methods if not one.
 
-    Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
-    that do not say it are of the study's beginning.
+    column: "commit", "processor", "device" or "torch". Records that do not say it are of the study's beginning.
     """
     where = records.meta["environment"]
     begun = {"torch": where["packages"].get("torch", "")} | where | {"commit": records.meta["commit"]}

@@ -56,9 +56,8 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
     """Draw a dot and its 95 % interval in each row, the first on top.
 
     rows: value, low, high (NaN: no interval) and tip (what is shown when a reader points at the dot). May have: place
-    (default: one row below the other), colour and marker (default: those of the method that the index names), alpha,
-    and shade (the colour of the ground of the row, or ""). width: of the intervals. size: of the dots. faint: the alpha
-    of the intervals relative to that of the dots.
+    (default: one below the other), colour and marker (default: of the method that the index names), alpha, and shade
+    (of the ground of the row, or ""). width: of the intervals. size: of the dots. faint: intervals' alpha over dots'.
     """
     looks = [style.method_style(str(name)) for name in rows.index]
     defaults = {"place": range(len(rows)), "colour": [look.colour for look in looks], "alpha": 1.0, "shade": ""}

@@ -25,9 +25,8 @@ AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The distance of each method behind the best of its table in concatenated MAP@R, and whether the two tie.
 
-    Our tables, then the three published ones. Columns: method, table (a study, or a data set of the Reality Check),
-    ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""), lift (of the
-    table, see `tables.lift`). The untrained trunk is left out.
+    Our tables, then the three published ones, without the untrained trunk. Columns: method, table (a study, or a data
+    set of the Reality Check), ours, behind (a fraction; NaN without a score), tied, state (why, or ""), `tables.lift`.
     """
     paper, rows = published.musgrave_tables(), []
     for name, frame in ({study.name: tables.accuracy(study) for study in edition} | paper).items():

@@ -30,8 +30,7 @@ NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the
 def seed_scores(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
     """Every test score, or those of a metric and setting: method, row, value, rerun, setting, metric, score (fraction).
 
-    row, value: of a sweep's method, see `dmlrc.methods.Method`; value is "" elsewhere. Scores that are not finite (rho
-    of a collapsed embedding) are left out.
+    row, value: of a sweep's method (`dmlrc.methods.Method`), else "". Scores that are not finite are left out.
     """
     scores = records.scores.assign(level=score_levels(records)).rename(columns={"value": "score", "level": "value"})
     for name, wanted in {"metric": metric, "setting": setting}.items():
@@ -139,9 +138,8 @@ def trunk_row(records: StudyRecords) -> pd.DataFrame:
 def with_ranks(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
     """Rows as `results_table` takes them: ranks and ties of ours by the noise of seeds, of a paper the highest alone.
 
-    frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
-    The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column; gap:
-    see `power.least_of_seeds`.
+    frame: column, method, mean, ci95 and n, which is NaN of a paper; may have block. The rows of a column and block
+    compete, but for `beside`. untrained: the trunk's in the column; gap: see `power.least_of_seeds`.
     """
     frame = frame.reset_index(drop=True).reindex(columns=list(dict.fromkeys([*frame, "ci95", "n"])))
     groups = ["column", *({"block"} & set(frame))]
@@ -191,8 +189,7 @@ def show_figures(
 ) -> None:
     """Publish a figure of each study around which its experiment was run; of none, that nothing was run.
 
-    draw: from a study's name, and what `by_study` has of it. texts: the caption and the message of `publish.figure`.
-    shared: with one scale of the horizontal axes for all.
+    draw: from a study's name and its part of `by_study`. texts: caption and message. shared: one horizontal scale.
     """
     if drawings := [draw(study, records) for study, records in by_study.items()]:
         publish.figure(name, style.share_axes(drawings) if shared else drawings, *texts, folded)

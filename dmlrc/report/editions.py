@@ -143,8 +143,7 @@ def experiment_of(main: str, experiment: str) -> StudyRecords | None:
 def with_searched_rates(main: str) -> StudyRecords | None:
     """The table around a study with the rates searched too: three times in 100 trials, else once in 50.
 
-    Of one under way the methods that have finished all their searches: three or more, one of them contrastive, and as
-    many as the other has.
+    Of one under way the methods that are finished: three or more, contrastive among them, as many as the other has.
     """
     around = (experiments.load_experiment(main, name) for name in ("rates-searched", "rate-searched"))
     finished = map(repetitions.of_finished_methods, filter(None, around))

@@ -29,16 +29,14 @@ SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once",
 
 
 def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Every test score of the studies and of the tables beside them, with the experiments around each.
+    """Every test score of the studies, of the tables beside them and of the experiments around each.
 
-    A row a study, method, setting and metric.
-
-    Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
-    method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
-    metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`), luck
-    (what the interval counts). Ranks are among the trained methods of one study and setting (`ranks`); NaN where there
-    is one method alone. They are missing too where each method was searched once while another study of the edition
-    repeated its searches: chapters borrow the noise of search there, and ranks of seeds alone would contradict them.
+    A row a study, method, setting and metric. Columns: record (its slug), study (that it stands around), experiment,
+    paper (whose protocol it follows), method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with
+    the best), untrained (the trunk's mean), cut_off (see `tables.cut_off`), luck (what the interval counts). Ranks are
+    among the trained methods of one study and setting (`ranks`); NaN where one is alone, or each was searched once and
+    another study of the edition repeated its searches: chapters borrow the noise of search there, and ranks of seeds
+    alone would contradict them.
     """
     repeated = any(records.searches > 1 for records in edition)
     scores = pd.concat([_rows(*parts) for parts in _recorded(edition)], ignore_index=True)
@@ -91,10 +89,9 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ranks that each row may have, rank_low to rank_high, and tied: true if it ties with the best.
+    """Ranks that each row may have, rank_low to rank_high, and tied, with the best; of a method alone NaN and False.
 
-    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count noise of seeds alone. NaN
-    and False where a setting and metric have one trained method alone, and of the untrained trunk.
+    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count noise of seeds alone.
     """
     by = ["setting", "metric"]
     trained = frame[frame["method"] != PRETRAINED]

@@ -376,8 +376,7 @@ def trunk(protocol: Mapping) -> str:
 def caption(records: StudyRecords) -> str:
     """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`).
 
-    A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
-    than that of the records which it takes over, how these were cut.
+    Also whether it is a reader's own beside published ones, and how a comparison cut the records that it takes over.
     """
     yours = ", your run" if editions.is_yours(records.name) else ""
     return f"`{records.name}`{yours}: {count_of_runs(records)}.{_cut(records)}"

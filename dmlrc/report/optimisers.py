@@ -27,8 +27,7 @@ EVALUATIONS = (10, 25, 50)
 def regrets() -> dict[str, pd.DataFrame]:
     """The shortfall of the best evaluation from the ceiling of its problem, in MAP@R (fractions), mean of ten seeds.
 
-    By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
-    columns the number of evaluations and the sampler.
+    Of all problems, and of those with the Gaussian process. Rows: study, method; columns: evaluations, sampler.
     """
     runs, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
     best = runs.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])

@@ -219,10 +219,9 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
 
 
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
-    """Show a figure under its id, and write it as SVG.
+    """Show a figure under its id, and write it as SVG: several drawings side by side where the page has room.
 
-    message: alternative text, with the extremes. drawings: several stand side by side where the
-    page has room, else one below another; from the second on their files are `<name>-<number>.svg`. folded: of `table`.
+    message: alternative text, with the extremes. From the second drawing on, files are `<name>-<number>.svg`.
     """
     name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings

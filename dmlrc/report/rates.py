@@ -201,8 +201,7 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
 def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
     """Count pairs of losses in another order at a rate than at the best one, all pairs, and those turned by noise.
 
-    Of the losses that have a score at both. best: `best_trials`; luck: `seed_luck`, since the settings are the same at
-    all rates, so only the seed turns pairs by noise.
+    best: `best_trials`. luck: `seed_luck`, since the settings are the same at all rates, so only the seed is noise.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.expected_discordant_pairs(there, *(luck * scores.mean() for scores in (there, here)))

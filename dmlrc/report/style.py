@@ -100,8 +100,7 @@ def _handle(look: Style, text: str) -> Line2D:
 def untrained_line(axis: Axes, value: float, across: bool = False, start: float = 0.2) -> None:
     """The labelled line of the trunk before any training, in percent; across: on the vertical axis. NaN: none.
 
-    start: where the label of a line across begins, as a share of the width. On the horizontal axis the label stands at
-    the foot of the line, where the rows should leave it room.
+    start: where the label of a line across begins, a share of the width; else it stands at the foot of the line.
     """
     if np.isnan(value):
         return

@@ -214,8 +214,7 @@ def claimed_improvement(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
 def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> pd.DataFrame:
     """The bars of Fig. 5: baseline, where (a data set of the papers or a study), who, value (fraction).
 
-    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
-    or in ours).
+    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement`).
     """
     measured = published.musgrave_tables() | {records.name: accuracy(records) for records in edition}
     rows = []
@@ -314,9 +313,8 @@ def sensitivity(records: StudyRecords) -> pd.DataFrame:
 def importance(records: StudyRecords, min_trials: int = 20) -> pd.DataFrame:
     """Share of the trials' variance that each hyperparameter explains (`importances`), on the scale of its search.
 
-    Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
-    together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
-    complete trials, and methods with several hyperparameters, so that there is something to tell apart, but no choice.
+    Columns: method, parameter, importance (mean over the method's searches; the rest is several together), error (its
+    standard error, NaN for one search). Only of min_trials complete trials and several hyperparameters, without choice.
     """
     from dmlrc import bench, studies
 
@@ -371,11 +369,7 @@ def class_splits(records: StudyRecords) -> Splits:
 
 
 def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
-    """The numbers of classes that train, validate and test: of the papers' data sets and of the studies, by our splits.
-
-    Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
-    no fold validates, because the folds do not divide it.
-    """
+    """The classes that train, validate, test and are never used, as no fold has them: of data sets and studies."""
     parts_of = {name: halves(np.arange(count)) for name, count in (("CUB200", 200), ("Cars196", 196), ("SOP", 22634))}
     parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
@@ -415,8 +409,7 @@ def rates(protocol: str) -> pd.DataFrame:
 def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     """Results of the trials, had they followed another, stricter stopping rule: each method's best, mean, steps.
 
-    The validation curves are cut where the rule (in epochs) would have stopped them; the best trial of a method has the
-    highest mean over its folds of the best point before the cut.
+    The curves are cut where the rule (in epochs) would have stopped them; a trial's value is the mean over its folds.
     """
     length = records.meta["protocol"]["iterations_per_epoch"]
     curves = records.curves[records.curves["metric"] == "map_at_r"].sort_values("step")

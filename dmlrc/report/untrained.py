@@ -1,7 +1,6 @@
 """Scores that need no training: metrics on toy spaces, on random embeddings, of trunks with random weights.
 
-The last two take a minute of one core, and nothing that a reader trains changes them. So they are recorded
-(`record_random`), and a page computes them anew only for settings that have no record.
+The last two take a minute, so they are recorded (`record_random`), and computed only for settings without a record.
 """
 
 import itertools
@@ -64,8 +63,7 @@ def random_scores(
 ) -> pd.DataFrame:
     """Every metric on embeddings that know nothing: `points` random directions, labels dealt out at random.
 
-    Fig. 2 of Musgrave et al. 2020: 10,000 points, 64 dimensions. A row a number of classes (the index); classes are of
-    equal size, up to one. The column nmi_expected is `nmi_of_random`.
+    As Fig. 2 of Musgrave et al. 2020: a row a number of classes of equal size; nmi_expected is `nmi_of_random`.
     """
     drawn = np.random.default_rng(seed).standard_normal((points, dim))
     embeddings = torch.nn.functional.normalize(torch.from_numpy(drawn).float())
