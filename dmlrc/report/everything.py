@@ -15,6 +15,7 @@ from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import about, common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import join_later_losses
+from dmlrc.report.results_table import results_table
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -130,12 +131,11 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`every_result` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
-    texts = scores.assign(cell=[labels.score(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
-    texts["cell"] = texts["cell"].astype(object).where(texts["state"] == "", texts["state"])
-    texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
-    texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
-    wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))
-    wide = wide.astype(object).fillna("–")
+    given = scores.rename(columns={"state": "text"}).drop(columns=["rank_low", "rank_high"])
+    given["row"] = list(scores[keys].itertuples(index=False, name=None))
+    given["column"] = pd.Categorical(scores["metric"], METRICS)
+    given["cut_off"] = scores["cut_off"].where(scores["metric"] == METRICS[0])
+    wide = results_table(given)[0].rename_axis(keys).sort_index()
     ranked = scores[scores["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = scores.groupby(keys)["n"].max().reindex(wide.index)
     own = wide.reset_index()

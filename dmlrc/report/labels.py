@@ -14,7 +14,7 @@ from dmlrc.data import folder_name
 from dmlrc.papers import after2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
+from dmlrc.report.tables import PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
@@ -239,24 +239,6 @@ def marks_legend(frame: pd.DataFrame) -> str:
         )
     marks = "Bold: the highest mean. Italic: tied with the best, counting the noise of seeds alone."
     return f"In brackets: the ranks that a method may have. {marks}" if "rank_low" in frame else marks
-
-
-def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
-    """Cells with BELOW behind those whose value is lower than the untrained trunk's: of a column, or each one's own.
-
-    >>> against_untrained(pd.Series(["1.0", "3.0", ""]), pd.Series([0.01, 0.03, np.nan]), 0.02).tolist()
-    ['1.0 ↓', '3.0', '']
-    """
-    return texts + np.where(values < untrained, f" {BELOW}", "")
-
-
-def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
-    """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
-
-    >>> against_limit(pd.Series(["1.0", "3.0", "2.0"]), pd.Series([0.04, 0.5, np.nan])).tolist()
-    ['1.0', '3.0 »', '2.0']
-    """
-    return texts + np.where(cut_off > MOST_CUT_OFF, f" {CUT_OFF}", "")
 
 
 def number(
