@@ -133,7 +133,7 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     scores = scores.drop_duplicates([*keys, "metric"])
     given = scores.rename(columns={"state": "text"}).drop(columns=["rank_low", "rank_high"])
     given["row"] = list(scores[keys].itertuples(index=False, name=None))
-    given["column"] = pd.Categorical(scores["metric"], METRICS)
+    given["column"] = pd.Categorical(scores["metric"].where(scores["metric"].isin(METRICS)), METRICS)
     given["cut_off"] = scores["cut_off"].where(scores["metric"] == METRICS[0])
     wide = results_table(given)[0].rename_axis(keys).sort_index()
     ranked = scores[scores["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
