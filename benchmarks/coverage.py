@@ -124,7 +124,7 @@ def unrelated(random: np.random.Generator, studies: int, n: int) -> np.ndarray:
 def standing(random: np.random.Generator, studies: int, n: int, truth: np.ndarray, luck: np.ndarray) -> pd.DataFrame:
     """The rows of studies by the noise of n seeds, as `statistics.by_luck_of_seeds` places them."""
     values = truth[:, None] + luck[:, None] * random.normal(size=(studies, len(truth), n))  # (studies, rows, n)
-    half = statistics.estimates.student_reach(statistics.LEVEL, n - 1) * values.std(-1, ddof=1) / np.sqrt(n)
+    half = statistics.estimates.student_reach(n - 1) * values.std(-1, ddof=1) / np.sqrt(n)
     rows = pd.DataFrame({"mean": values.mean(-1).ravel(), "ci95": half.ravel(), "n": n})
     return statistics.by_luck_of_seeds(rows.assign(study=np.arange(len(rows)) // len(truth)), ["study"])
 
@@ -139,7 +139,7 @@ def ranked(random: np.random.Generator, studies: int, n: int, scores: str, luck:
 
 def told(random: np.random.Generator, studies: int, n: int) -> np.ndarray:
     """Tell whether the least gap of eight rows is told between two of them, far above all others: (studies,)."""
-    half = statistics.estimates.student_reach(statistics.LEVEL, n - 1) / np.sqrt(n)  # of a standard deviation of 1
+    half = statistics.estimates.student_reach(n - 1) / np.sqrt(n)  # of a standard deviation of 1
     gap = power.least_of_seeds(pd.DataFrame({"mean": 0.0, "ci95": half, "n": n}, range(8)))[0]
     placed = standing(random, studies, n, np.array([gap, 0.0, *[-1000.0] * 6]), np.ones(8))
     return placed["rank_low"].to_numpy().reshape(studies, -1)[:, 1] == 2

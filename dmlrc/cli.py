@@ -297,8 +297,8 @@ def book(
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""
     with _interruptible():
-        shown = {"train": report.editions.trained(name), "yours": report.editions.yours(name)}
-        page = report.build.build(report.editions.chapter_studies(name), workers, **shown)
+        shown, train, yours = report.editions.divided(name)
+        page = report.build.build(shown, workers, train, yours)
     typer.echo(f"open {page}")
 
 

@@ -25,14 +25,11 @@ EXPERIMENTS = {
 GRIDS = ("03_a_fair_race", "08_what_moves_a_score", "09_how_much_of_the_network_trains")
 """The chapters about the grids of learning rates."""
 EVERYTHING = ("00_introduction", "17_report_card", "08_what_moves_a_score", "19_all_results")
-"""The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
+"""The chapters that rest on every experiment around the methods tables: too many for the foot, which has none."""
 
 
 def study_table(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The recorded studies and experiments behind a chapter's numbers: one row each, indexed by the study's slug.
-
-    For the chapters in `EVERYTHING`, the methods tables and grids alone.
-    """
+    """The recorded studies and experiments behind a chapter's numbers: one row each, indexed by the study's slug."""
     rows = {records.name: row(records) for records in _shown(chapter, edition)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
@@ -54,7 +51,7 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
         yield main
         around = experiments.experiments_around(main.name).items()
         several = (experiments.load_experiment(main.name, name) for name, study in around if _belongs(study, chapter))
-        yield from (records for records in several if records is not None)
+        yield from filter(None, several)
     yield from _grids(chapter, edition)
 
 
@@ -91,10 +88,9 @@ def packages(records: StudyRecords) -> dict[str, str]:
 
 
 def environments(records: StudyRecords, column: str) -> str:
-    """The commits, processors, devices or versions of torch that made the records of a study.
+    """The commits, processors, devices or versions of torch that made a study, each with its methods if not one.
 
-    Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
-    that do not say it are of the study's beginning.
+    column: "commit", "processor", "device" or "torch". Records that do not say it are of the study's beginning.
     """
     where = records.meta["environment"]
     begun = {"torch": where["packages"].get("torch", "")} | where | {"commit": records.meta["commit"]}

@@ -1,7 +1,4 @@
-"""The sentences that Python makes from values: answers on a reader's own data, which nobody has read before.
-
-All other sentences of a page are typed, or written in Markdown with numbers glued in (`prose`).
-"""
+"""The sentences that Python makes from values, on a reader's own data; all others of a page are typed (`prose`)."""
 
 SENTENCES = {
     "highest": "On `{study}` **{best}** has the highest MAP@R, {score} %.",

@@ -30,13 +30,10 @@ YOUR_RUN = "your_run"
 def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), yours: Sequence[str] = ()) -> Path:
     """Make the book of these studies, and return the page to open.
 
-    train: of which of them to run what is missing, of them and of the experiments around them; those whose data,
-    weights or GPU are not here are left as they are, and their pages say so. Of the others the book shows the records
-    that are here.
-    yours: studies that have a page of their own, `YOUR_RUN`, and stand on no other; it trains what is missing of them.
-
-    Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without
-    what a book needs: before anything is trained.
+    train: of which to run what is missing, also of the experiments around them; those whose data, weights or GPU are
+    not here are left as they are, and their pages say so. yours: studies that stand on a page of their own alone,
+    `YOUR_RUN`, which trains what is missing. Raises UsageError for an unknown study or no methods table, and DmlrcError
+    outside a clone of the project or without what a book needs: before anything is trained.
     """
     for study in map(studies.get, (*train, *yours)):
         editions.require_table(study.name, study.kind, study.parent, study.budget.trials)
@@ -51,10 +48,7 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
 
 @dataclass(frozen=True)
 class Page:
-    """A notebook and what it becomes: the name of the page, its parameters besides the studies, and its heading.
-
-    heading: MyST, in the place of the notebook's own; "" where that stays.
-    """
+    """A notebook and what it becomes: its page, parameters besides the studies, and heading (MyST; "": its own)."""
 
     notebook: Path
     name: str
@@ -62,10 +56,7 @@ class Page:
     heading: str = ""
 
     def finished(self, executed: "nbformat.NotebookNode", studies: Sequence[str]) -> "nbformat.NotebookNode":
-        """The executed notebook as a page of these studies.
-
-        Without the cell of parameters that papermill put into it, and where its text is about others, without that.
-        """
+        """The executed notebook as a page: without papermill's cell, or text that is about other studies than these."""
         if not prose.is_about(studies):
             executed.cells = _without_text(executed.cells)
         for cell in executed.cells:
@@ -109,10 +100,7 @@ def your_run(names: Sequence[str], workers: int = 1) -> Page:
 
 
 def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[str] = ()) -> None:
-    """Execute every one of `chapters` with papermill, with these parameters and its own, into book/chapters/.
-
-    yours: see `build`; their page trains first, alone, and shows its progress.
-    """
+    """Execute `chapters` into book/chapters/, with these parameters and their own; first the page of `yours`, alone."""
     target = paths.home() / "book" / "chapters"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)

@@ -56,9 +56,8 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
     """Draw a dot and its 95 % interval in each row, the first on top.
 
     rows: value, low, high (NaN: no interval) and tip (what is shown when a reader points at the dot). May have: place
-    (default: one row below the other), colour and marker (default: those of the method that the index names), alpha,
-    and shade (the colour of the ground of the row, or ""). width: of the intervals. size: of the dots. faint: the alpha
-    of the intervals relative to that of the dots.
+    (default: one below the other), colour and marker (default: of the method that the index names), alpha, and shade
+    (of the ground of the row, or ""). width: of the intervals. size: of the dots. faint: intervals' alpha over dots'.
     """
     looks = [style.method_style(str(name)) for name in rows.index]
     defaults = {"place": range(len(rows)), "colour": [look.colour for look in looks], "alpha": 1.0, "shade": ""}
@@ -84,10 +83,7 @@ def method_dots(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[A
 
 
 def years(axis: Axes, frame: pd.DataFrame, methods: Methods = METHODS, hollow: bool = False) -> None:
-    """Draw the accuracy of methods over their years, in percent, and its trend: red without the two losses of 2006.
-
-    frame: `tables.measured_by_year`.
-    """
+    """Draw `tables.measured_by_year`, in percent, and its trend: red without the two losses of 2006."""
     for part, colour, width in ((frame, "black", 1.2), (frame[frame["year"] >= NEWER], style.RED, 2.6)):
         if part["year"].nunique() > 1:
             style.trend(axis, part["year"], 100 * part["value"], colour, width)  # the red one is short

@@ -25,9 +25,8 @@ AT_SHARED_RATE, WITH_RATE = "at the shared rate", "the rate too"
 def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The distance of each method behind the best of its table in concatenated MAP@R, and whether the two tie.
 
-    Our tables, then the three published ones. Columns: method, table (a study, or a data set of the Reality Check),
-    ours, behind (a fraction; NaN of a method that came to no score), tied, state (why it did not, or ""), lift (of the
-    table, see `tables.lift`). The untrained trunk is left out.
+    Our tables, then the three published ones, without the untrained trunk. Columns: method, table (a study, or a data
+    set of the Reality Check), ours, behind (a fraction; NaN without a score), tied, state (why, or ""), `tables.lift`.
     """
     paper, rows = published.musgrave_tables(), []
     for name, frame in ({study.name: tables.accuracy(study) for study in edition} | paper).items():
@@ -38,17 +37,13 @@ def distances_behind(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         facts = {"table": name, "ours": name not in paper, "behind": behind, "state": "", "lift": lift}
         rows.append(deciding[["method", "tied"]].assign(**facts))
     for study in edition:
-        fallen = tables.fallen(study)
-        states = {"method": list(fallen), "state": list(fallen.values())}
-        rows.append(pd.DataFrame(states).assign(tied=False, table=study.name, ours=True, behind=np.nan))
+        fallen = pd.DataFrame(tables.fallen(study).items(), columns=["method", "state"])
+        rows.append(fallen.assign(tied=False, table=study.name, ours=True, behind=np.nan))
     return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied", "state", "lift"]]
 
 
 def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`distances_behind` as cells, points behind the best, and their marks; most ties first, then the least behind.
-
-    Last, how far training lifts the mean of each table.
-    """
+    """`distances_behind` as cells, points, and marks: most ties first, then the least behind; last the lifts."""
     by_method = distances.groupby("method")
     order = pd.DataFrame({"ties": -by_method["tied"].sum().astype(int), "behind": by_method["behind"].mean()})
     order = order.sort_values(["ties", "behind"]).index

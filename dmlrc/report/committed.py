@@ -1,8 +1,7 @@
 """Importing this reads the committed records: for the process from which the kernels of a book are forked.
 
-Each chapter then finds them in the cache of `dmlrc.records.load`, instead of reading the same files again, and so it is
-with what the page of each loss asks of all: accuracy, verdicts on the claims, the grids of rates. What stands around a
-first run that gave way is left to the one chapter that may ask for it.
+Each chapter finds them in the cache of `dmlrc.records.load`, and what the page of each loss asks of all: accuracy,
+verdicts, grids of rates. What stands around a first run that gave way is left to the one chapter that may ask for it.
 """
 
 import gc

@@ -1,7 +1,4 @@
-"""Code that chapters on other papers share: an experiment's numbers over its seeds, and their place beside a paper's.
-
-`ByStudy` is a chapter's view of one experiment: main study -> its records, of those around which it was run.
-"""
+"""Code that chapters on other papers share: an experiment's numbers over its seeds, beside a paper's."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,6 +17,7 @@ from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies.adapted import WHOLE_IMAGES
 
 ByStudy = Mapping[str, StudyRecords]
+"""Of one experiment: main study -> records, of those around which it was run."""
 
 R1 = "precision_at_1"
 PAPER = "the paper"
@@ -32,8 +30,7 @@ NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the
 def seed_scores(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
     """Every test score, or those of a metric and setting: method, row, value, rerun, setting, metric, score (fraction).
 
-    row, value: of a sweep's method, see `dmlrc.methods.Method`; value is "" elsewhere. Scores that are not finite (rho
-    of a collapsed embedding) are left out.
+    row, value: of a sweep's method (`dmlrc.methods.Method`), else "". Scores that are not finite are left out.
     """
     scores = records.scores.assign(level=score_levels(records)).rename(columns={"value": "score", "level": "value"})
     for name, wanted in {"metric": metric, "setting": setting}.items():
@@ -96,10 +93,7 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 def ranks_of(rows: pd.DataFrame, name: str) -> tuple[float, float, int]:
-    """The lowest and highest rank that a name may have by the noise of seeds, and the number of rows with a result.
-
-    rows: mean, ci95 and n, as `over_seeds`. Ranks count from the best; NaN where the name has no result.
-    """
+    """The lowest and highest rank of a name in `over_seeds`, by the noise of seeds (NaN: none), and the ranked rows."""
     placed = statistics.by_luck_of_seeds(rows).reindex([name])
     return *placed.loc[name, ["rank_low", "rank_high"]].astype(float), rows["mean"].notna().sum()
 
@@ -144,9 +138,8 @@ def trunk_row(records: StudyRecords) -> pd.DataFrame:
 def with_ranks(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
     """Rows as `results_table` takes them: ranks and ties of ours by the noise of seeds, of a paper the highest alone.
 
-    frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
-    The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column; gap:
-    see `power.least_of_seeds`.
+    frame: column, method, mean, ci95 and n, which is NaN of a paper; may have block. The rows of a column and block
+    compete, but for `beside`. untrained: the trunk's in the column; gap: see `power.least_of_seeds`.
     """
     frame = frame.reset_index(drop=True).reindex(columns=list(dict.fromkeys([*frame, "ci95", "n"])))
     groups = ["column", *({"block"} & set(frame))]
@@ -174,10 +167,8 @@ def paper_first(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def empty_rows(records: StudyRecords) -> pd.DataFrame:
-    """The methods without any score, as rows of `results_table`: method, mean (NaN), text (the `absence`)."""
-    methods = records.reruns["method"].unique()
-    states = {method: text for method in methods if (text := absence(records, method))}
-    return pd.DataFrame({"method": list(states), "mean": math.nan, "text": list(states.values())})
+    """The methods without any score, as rows of `results_table`: method, text (what became of them), mean (NaN)."""
+    return pd.DataFrame(tables.fallen(records).items(), columns=["method", "text"]).assign(mean=math.nan)
 
 
 def show_scores(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:
@@ -198,8 +189,7 @@ def show_figures(
 ) -> None:
     """Publish a figure of each study around which its experiment was run; of none, that nothing was run.
 
-    draw: from a study's name, and what `by_study` has of it. texts: the caption and the message of `publish.figure`.
-    shared: with one scale of the horizontal axes for all.
+    draw: from a study's name and its part of `by_study`. texts: caption and message. shared: one horizontal scale.
     """
     if drawings := [draw(study, records) for study, records in by_study.items()]:
         publish.figure(name, style.share_axes(drawings) if shared else drawings, *texts, folded)

@@ -1,7 +1,4 @@
-"""Lists of studies and data for the command line; lines of at most 100 characters, unless names are longer.
-
-Lists are made without torch, pandas or a look into records: they answer at once.
-"""
+"""Lists of studies and data for the command line, 100 characters wide; without torch or pandas, so at once."""
 
 import math
 import os
@@ -48,10 +45,7 @@ def tables() -> list[str]:
 
 
 def matching(word: str) -> list[str]:
-    """Every study with this word in its name, in a line, the reader's own and what is around them first.
-
-    Raises UsageError where there is none.
-    """
+    """Every study with this word in its name, the reader's own and those around it first; UsageError for none."""
     (known, own), word = _here(), dmlrc.names.current(word)
     studies = [study for study in known.values() if word in study.name]
     if not studies:
@@ -104,8 +98,7 @@ def method_lines() -> list[str]:
     lines = []
     for begin, text in zip(begins, last, strict=True):
         text = text.replace(" ", _TOGETHER).replace(f",{_TOGETHER}", ", ")
-        first, *more = textwrap.wrap(text, WIDTH - margin) or [""]
-        lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + line for line in more)]
+        lines += textwrap.wrap(f"{begin:{margin}}{text}", WIDTH, subsequent_indent=" " * margin)
     return [line.replace(_TOGETHER, " ") for line in lines]
 
 

@@ -160,10 +160,7 @@ def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
 
 
 def lucky_turns(one: Depth, other: Depth) -> Estimate:
-    """The number of pairs that noise alone would turn, were the methods as far apart at both depths as at the first.
-
-    Scores of different height, as on other data, have other errors: the other's are scaled.
-    """
+    """The pairs that noise alone would turn, were methods as far apart at both depths; errors go with the scores."""
     scale = one.scores.mean() / other.scores.mean()
     return statistics.expected_discordant_pairs(one.scores, one.errors, scale * other.errors)
 
@@ -220,8 +217,7 @@ def newer(depth: Depth, base: str) -> Estimate | None:
 def order_figure(title: str, depths: Sequence[Depth]) -> Figure:
     """The scores around their mean at each depth, a line a method, with 95 % intervals.
 
-    In percent of the mean of the methods that all depths have, which rises with depth. What is drawn is what a ranking
-    is made of.
+    In percent of the mean of the methods that all depths have, which rises with depth.
     """
     figure, axis = charts.panel(3.8, title)
     means = [depth.scores.mean() for depth in with_common_methods(*depths)]
@@ -239,10 +235,7 @@ def order_figure(title: str, depths: Sequence[Depth]) -> Figure:
 
 
 def depth_cells(depths: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
-
-    That is the untrained trunk, by how much training lifted the mean above it, and the ranges.
-    """
+    """Cells and marks, percent: a row a method, a column a depth; below, the untrained trunk, lift and ranges."""
     parts = []
     for depth in depths:
         untrained, ranged = depth.untrained[METRIC], depth.compared.range
@@ -269,10 +262,7 @@ def score_numbers(depths: Sequence[Depth]) -> pd.DataFrame:
 
 
 def worth(by_series: Mapping[Series, Sequence[Depth]]) -> pd.DataFrame:
-    """The gain from training at each depth, as cells: one row per depth of a series, complete or not.
-
-    Means over the losses, and the lead of the newer ones over those of 2006 in P@1.
-    """
+    """The gain from training at each depth, complete or not, as cells: means of the losses, the newer ones' lead."""
     rows = []
     for series, known in by_series.items():
         by_label = {depth.label: depth for depth in known}
@@ -339,10 +329,7 @@ def to_half() -> Step:
 
 
 def numbers() -> dict[str, float | str]:
-    """The numbers behind the page's text: of each step to the last block, SqueezeNet's by its data set, and beyond.
-
-    sure: how many pairs two depths of a network distinguish in opposite orders.
-    """
+    """The numbers behind the page's text, of each step; sure: pairs that two depths tell apart in opposite orders."""
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
     deeper = {name: labelled[BLOCK] for name, labelled in every.items()}
@@ -359,20 +346,15 @@ def numbers() -> dict[str, float | str]:
 
 
 def _of_step(alone: Depth, deeper: Depth) -> dict[str, float | str]:
-    """Points of concatenated MAP@R; shares, P@1 and gains of newer losses in percent.
-
-    holding: how many omissions of a loss leave what the ranges say. tied: the methods that tie with the best.
-    """
+    """Points of MAP@R; shares, P@1 and gains in percent; holding: omissions of a loss that change no verdict."""
     alone, deeper = with_common_methods(alone, deeper)
     swapped, _ = statistics.discordant_pairs(alone.scores, deeper.scores)
-    lucky, change, summary = lucky_turns(alone, deeper), step(alone, deeper), deeper.compared.summary
+    lucky, change = lucky_turns(alone, deeper), step(alone, deeper)
     values = {
         "swapped": swapped,
         "lucky.low": lucky.low,
         "lucky.high": lucky.high,
-        "first": ", ".join(depth.scores.idxmax() for depth in (alone, deeper)),
         "last": ", ".join(depth.scores.idxmin() for depth in (alone, deeper)),
-        "tied": ", ".join(summary.index[summary["among_best"]]),
         "ratio": change.ratio.value,
         "apart": APART[change.verdict],
         "holding": change.holding,

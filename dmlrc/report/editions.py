@@ -21,32 +21,22 @@ FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 def study_names(edition: str) -> list[str]:
     """The studies of an edition: "quick", "published", names of studies, or several of these joined by commas.
 
-    Published are those of `FIRST` whose full-budget records are committed; the experiments around them come along. A
-    table that is committed besides joins with the text that is written about it.
-
-    Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
+    Published are those of `FIRST` whose full-budget records are committed; the experiments around them come along.
+    Raises DmlrcError where there are none. Whether a study of this name exists is not asked: records do.
     """
     return list(dict.fromkeys(name for part in _parts(edition) for name in _named(part)))
 
 
-def yours(edition: str) -> list[str]:
-    """The studies of an edition that stand apart from published ones: on the page "Your run" and on no other."""
-    parts = _parts(edition)
-    if PUBLISHED not in parts:
-        return []
+def divided(edition: str) -> tuple[list[str], list[str], list[str]]:
+    """The studies of an edition that chapters show, those to train first, and those on the page "Your run" alone.
+
+    With published ones, chapters show these as they are, and all others stand apart; else all are trained and shown.
+    """
+    names = study_names(edition)
+    if PUBLISHED not in _parts(edition):
+        return names, names, []
     shown = study_names(PUBLISHED)
-    return [name for name in study_names(edition) if name not in shown]
-
-
-def chapter_studies(edition: str) -> list[str]:
-    """The studies of an edition that its chapters show: the published ones alone, where it has them, else all."""
-    apart = yours(edition)
-    return [name for name in study_names(edition) if name not in apart]
-
-
-def trained(edition: str) -> list[str]:
-    """The studies of an edition of which a book runs what is missing: all but those that it shows as published."""
-    return [] if PUBLISHED in _parts(edition) else study_names(edition)
+    return shown, [], [name for name in names if name not in shown]
 
 
 def _parts(edition: str) -> list[str]:
@@ -79,10 +69,9 @@ def is_yours(study: str) -> bool:
 def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[StudyRecords]:
     """The records of every study of an edition; of one under way the repetitions that all methods have finished.
 
-    train: first run what is missing of them, and of the experiments of these papers around them.
-
-    Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
-    MissingDataError for one that was not run, or of which no rerun has ended.
+    train: first run what is missing of them, and of the experiments of these papers around them. Raises UsageError,
+    with the nearest name, for a study that does not exist, and for one that is no methods table; MissingDataError for
+    one that was not run, or of which no rerun has ended.
     """
     if train:
         missing.run_missing(study_names(edition), papers)
@@ -92,8 +81,7 @@ def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) 
 def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """The published tables that no edition shows in every chapter: first runs of its tables, and depths of training.
 
-    The depths beside an edition with one of `FIRST`, on whose features they build; also one that is not complete, where
-    the preregistration judges what is there.
+    The depths beside one of `FIRST`; also one that is not complete, where the preregistration judges what is there.
     """
     from dmlrc.report.hypotheses import whole  # which imports this module
 
@@ -105,10 +93,7 @@ def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
 
 
 def load_any(edition: str) -> list[StudyRecords]:
-    """The records of every study of an edition, experiments among them: for what is said of how they were made.
-
-    Raises as `load_edition`, but for no kind of study.
-    """
+    """The records of every study of an edition, experiments among them: for what is said of how they were made."""
     return [_load(name) for name in study_names(edition)]
 
 
@@ -158,8 +143,7 @@ def experiment_of(main: str, experiment: str) -> StudyRecords | None:
 def with_searched_rates(main: str) -> StudyRecords | None:
     """The table around a study with the rates searched too: three times in 100 trials, else once in 50.
 
-    Of one under way the methods that have finished all their searches: three or more, one of them contrastive, and as
-    many as the other has.
+    Of one under way the methods that are finished: three or more, contrastive among them, as many as the other has.
     """
     around = (experiments.load_experiment(main, name) for name in ("rates-searched", "rate-searched"))
     finished = map(repetitions.of_finished_methods, filter(None, around))

@@ -15,6 +15,7 @@ from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import about, common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import join_later_losses
+from dmlrc.report.results_table import results_table
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -29,16 +30,14 @@ SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once",
 
 
 def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Every test score of the studies and of the tables beside them, with the experiments around each.
+    """Every test score of the studies, of the tables beside them and of the experiments around each.
 
-    A row a study, method, setting and metric.
-
-    Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
-    method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
-    metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`), luck
-    (what the interval counts). Ranks are among the trained methods of one study and setting (`ranks`); NaN where there
-    is one method alone. They are missing too where each method was searched once while another study of the edition
-    repeated its searches: chapters borrow the noise of search there, and ranks of seeds alone would contradict them.
+    A row a study, method, setting and metric. Columns: record (its slug), study (that it stands around), experiment,
+    paper (whose protocol it follows), method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with
+    the best), untrained (the trunk's mean), cut_off (see `tables.cut_off`), luck (what the interval counts). Ranks are
+    among the trained methods of one study and setting (`ranks`); NaN where one is alone, or each was searched once and
+    another study of the edition repeated its searches: chapters borrow the noise of search there, and ranks of seeds
+    alone would contradict them.
     """
     repeated = any(records.searches > 1 for records in edition)
     scores = pd.concat([_rows(*parts) for parts in _recorded(edition)], ignore_index=True)
@@ -76,10 +75,9 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 
 def _fallen(records: StudyRecords) -> pd.DataFrame:
     """A row for each method that was run and has no score, without a rank, with what became of it."""
-    states = tables.fallen(records)
     shown = [setting for setting in SETTINGS if setting in set(records.scores["setting"])] or [*SETTINGS]
     row = {"setting": shown[0], "metric": METRICS[0], "n": 0, "tied": False}
-    return pd.DataFrame({"method": list(states), "state": list(states.values())}).assign(**row)
+    return pd.DataFrame(tables.fallen(records).items(), columns=["method", "state"]).assign(**row)
 
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
@@ -92,10 +90,9 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ranks that each row may have, rank_low to rank_high, and tied: true if it ties with the best.
+    """Ranks that each row may have, rank_low to rank_high, and tied, with the best; of a method alone NaN and False.
 
-    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count noise of seeds alone. NaN
-    and False where a setting and metric have one trained method alone, and of the untrained trunk.
+    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count noise of seeds alone.
     """
     by = ["setting", "metric"]
     trained = frame[frame["method"] != PRETRAINED]
@@ -134,12 +131,11 @@ def result_cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`every_result` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     scores = scores.drop_duplicates([*keys, "metric"])
-    texts = scores.assign(cell=[labels.score(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
-    texts["cell"] = texts["cell"].astype(object).where(texts["state"] == "", texts["state"])
-    texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
-    texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
-    wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))
-    wide = wide.astype(object).fillna("–")
+    given = scores.rename(columns={"state": "text"}).drop(columns=["rank_low", "rank_high"])
+    given["row"] = list(scores[keys].itertuples(index=False, name=None))
+    given["column"] = pd.Categorical(scores["metric"].where(scores["metric"].isin(METRICS)), METRICS)
+    given["cut_off"] = scores["cut_off"].where(scores["metric"] == METRICS[0])
+    wide = results_table(given)[0].rename_axis(keys).sort_index()
     ranked = scores[scores["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = scores.groupby(keys)["n"].max().reindex(wide.index)
     own = wide.reset_index()

@@ -63,10 +63,7 @@ MOST = 20
 
 
 def _chapter_files(edition: str, only: Collection[str] = ()) -> Files:
-    """The tables and figures of the chapters of an edition, each chapter run in this process, and their index.
-
-    only: the files that are wanted, default all; cells that have no part in them are not run.
-    """
+    """The tables and figures of an edition's chapters, and their index; only: the files wanted, default all."""
     parameters, rows = {"studies": ",".join(editions.study_names(edition))}, ["file,chapter"]
     files: Files = {}
     for page in build.chapters():

@@ -69,10 +69,7 @@ def _leaves(trees: Sequence) -> _Leaves:
 
 
 def _marginal_variance(leaves: _Leaves, weighted: np.ndarray, dim: int) -> np.ndarray:
-    """The variance of each tree's marginal over a dimension, a step function.
-
-    weighted: the offset of each leaf from its tree's mean, times its size.
-    """
+    """The variance of each tree's marginal over a dimension; weighted: offsets of leaves from its mean x sizes."""
     low, high = leaves.low[:, dim], leaves.high[:, dim]
     height = weighted / (high - low)  # what a leaf adds wherever it lies
     trees, places = np.tile(leaves.tree, 2), np.concatenate([low, high])

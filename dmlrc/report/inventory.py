@@ -74,10 +74,9 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
 
 
 def other_kernels() -> pd.DataFrame:
-    """Units that were run again without AVX-512, as `benchmarks/processors.py` measured them.
+    """Units run again without AVX-512 (`benchmarks/processors.py`), each the first trial of its study and method.
 
-    Columns: study and method, of which it is the first trial, kernels, map_at_r, difference (from the native kernels),
-    best_steps (of each fold's best checkpoint), machine, torch, date, commit.
+    Others of its columns: kernels, map_at_r, difference (from native kernels), best_steps (of folds), machine, torch.
     """
     return pd.read_csv(files("dmlrc.report") / "measurements" / "processors.csv")
 
@@ -97,10 +96,9 @@ def other_kernels_cells() -> pd.DataFrame:
 
 
 def other_machines() -> pd.DataFrame:
-    """Committed trials that were run again on another processor: `benchmarks/processors.py --committed` measured them.
+    """Committed trials that were run again on another processor (`benchmarks/processors.py --committed`).
 
-    Columns: study, method and repetition, of which it is the first trial, recorded, recorded_on, again, again_on,
-    difference, same_checkpoints, folds, torch, date, commit.
+    Each the first of its study, method and repetition: recorded(_on), again(_on), difference, same_checkpoints.
     """
     return pd.read_csv(files("dmlrc.report") / "measurements" / "machines.csv")
 

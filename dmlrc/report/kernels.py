@@ -1,8 +1,7 @@
 """Kernels that begin with libraries and records loaded: each is forked from one process that read them once.
 
-Most of the time of a book of committed records went into importing torch, pandas and matplotlib for each page, and into
-reading the same records again: papermill's own kernel takes 6.0 CPU seconds for the page of a method in the study
-`cub200-2010-frozen`, one of these 1.9.
+Most of a book's time went into importing torch, pandas and matplotlib and reading the same records for each page:
+papermill's own kernel takes 6.0 CPU seconds for the page of a method, one of these 1.9.
 """
 
 import multiprocessing

@@ -14,7 +14,7 @@ from dmlrc.data import folder_name
 from dmlrc.papers import after2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
+from dmlrc.report.tables import PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
@@ -241,24 +241,6 @@ def marks_legend(frame: pd.DataFrame) -> str:
     return f"In brackets: the ranks that a method may have. {marks}" if "rank_low" in frame else marks
 
 
-def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
-    """Cells with BELOW behind those whose value is lower than the untrained trunk's: of a column, or each one's own.
-
-    >>> against_untrained(pd.Series(["1.0", "3.0", ""]), pd.Series([0.01, 0.03, np.nan]), 0.02).tolist()
-    ['1.0 ↓', '3.0', '']
-    """
-    return texts + np.where(values < untrained, f" {BELOW}", "")
-
-
-def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
-    """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
-
-    >>> against_limit(pd.Series(["1.0", "3.0", "2.0"]), pd.Series([0.04, 0.5, np.nan])).tolist()
-    ['1.0', '3.0 »', '2.0']
-    """
-    return texts + np.where(cut_off > MOST_CUT_OFF, f" {CUT_OFF}", "")
-
-
 def number(
     value: float | str, half: float = nan, low: float = nan, high: float = nan, form: str = "", unit: str = ""
 ) -> str:
@@ -376,8 +358,7 @@ def trunk(protocol: Mapping) -> str:
 def caption(records: StudyRecords) -> str:
     """A caption's words on a study: how many runs stand behind a number. The rest is said once per page (`about`).
 
-    A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
-    than that of the records which it takes over, how these were cut.
+    Also whether it is a reader's own beside published ones, and how a comparison cut the records that it takes over.
     """
     yours = ", your run" if editions.is_yours(records.name) else ""
     return f"`{records.name}`{yours}: {count_of_runs(records)}.{_cut(records)}"
@@ -430,10 +411,7 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
 
 
 def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:
-    """The number of methods with a lower mean than the trunk itself, and the number of all.
-
-    (0, 0) where the trunk or all methods are missing.
-    """
+    """The number of methods with a lower mean than the trunk, and of all; (0, 0) where the trunk or all are missing."""
     rows = by_method(accuracy(records), metric, setting)
     trained = rows["mean"].drop(PRETRAINED, errors="ignore")
     return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)

@@ -36,10 +36,7 @@ def scores_so_far() -> pd.DataFrame:
 
 
 def gains_of_searches(scores: pd.DataFrame) -> pd.DataFrame:
-    """The gain of whole searches on their first trials, in the columns of `scores_so_far`.
-
-    0 where both are the same setting.
-    """
+    """The gain of whole searches on their first trials, as `scores_so_far`; 0 where both are the same setting."""
     ends = scores.groupby(["table", *SEARCH], observed=True)[list(GAINS)].transform("last")
     return scores.assign(**(ends - scores[list(GAINS)]))[scores["trials"].isin(early.TRIALS)]
 
@@ -69,10 +66,7 @@ def longer_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """Make cells of the loss with the highest validation score: a row a table, a column a count; with its test MAP@R.
-
-    Both scores are means over its searches.
-    """
+    """Make cells of the loss with the highest validation score, and its test MAP@R, both means over its searches."""
     if scores.empty:
         return common.NOT_RUN
     means = of_losses(scores)

@@ -17,10 +17,8 @@ ALL = tuple(paper.key for paper in catalogue.ALL)
 def run_missing(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) -> None:
     """Run what is missing of these studies and of the experiments of these papers around them.
 
-    Which one runs, and what is left, is said on standard error. Stopped at any moment, the next call goes on. An
-    experiment whose data, weights or GPU are not here is left out, which is said too.
-
-    Raises UsageError for a study whose data is too small, and for an unknown one.
+    Standard error says which one runs, and what is left out: an experiment whose data, weights or GPU are not here.
+    After a stop the next call goes on. Raises UsageError for a study that is unknown or whose data is too small.
     """
     waiting = [study for name in names for study in _family(name, papers) if operator.lt(*plan.progress(study))]
     if not waiting:

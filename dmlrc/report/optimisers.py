@@ -27,8 +27,7 @@ EVALUATIONS = (10, 25, 50)
 def regrets() -> dict[str, pd.DataFrame]:
     """The shortfall of the best evaluation from the ceiling of its problem, in MAP@R (fractions), mean of ten seeds.
 
-    By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
-    columns the number of evaluations and the sampler.
+    Of all problems, and of those with the Gaussian process. Rows: study, method; columns: evaluations, sampler.
     """
     runs, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
     best = runs.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
@@ -38,10 +37,7 @@ def regrets() -> dict[str, pd.DataFrame]:
 
 
 def halving() -> pd.DataFrame:
-    """A row a recorded search and factor: saved (share of training), lost (MAP@R), kept (whether nothing was lost).
-
-    See `benchmarks.hpo.halved`.
-    """
+    """A row a recorded search and factor (`benchmarks.hpo.halved`): saved (a share), lost (MAP@R), kept (0 or 1)."""
     runs = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
     return runs.assign(kept=(runs["lost"] == 0).astype(float))
 

@@ -107,10 +107,7 @@ def _searches(design: Design, difference: float, test: str, cost: tuple[float, f
 
 
 def curve(title: str, design: Design, difference: float | None = None) -> Figure:
-    """The smallest difference that is told with a power of 80 %, by the searches of each method; a line a test.
-
-    difference: marked, where a reader asks for one.
-    """
+    """The smallest difference told in 80 % of studies, by the searches of a method, a line a test."""
     figure, axis = charts.panel(3.2, title, xlabel="searches of each loss", ylabel="points told")
     for test, (colour, marker, label) in LOOKS.items():
         least = [replace(design, searches=count).least(test) for count in SEARCHES]
@@ -142,10 +139,7 @@ def save_curve(design: Design, difference: float, file: Path) -> None:
 
 
 def top_five(compared: Comparison) -> tuple[float, int | None] | None:
-    """The lead of the fifth method over the sixth, in points, and the number of searches that tell so small a gap.
-
-    One pair alone, and the gap as measured; None for fewer than six methods.
-    """
+    """The fifth method's lead over the sixth, points, and the searches that tell it, one pair alone; None for fewer."""
     means = 100 * compared.summary["mean"].sort_values(ascending=False)
     if len(means) < 6:
         return None

@@ -79,10 +79,7 @@ def of_runs(values: np.ndarray, known: Noise) -> Design:
 
 @functools.cache
 def _reach(methods: int, searches: int, pooled: bool, test: str) -> np.ndarray:
-    """The least measured difference that is told, in true standard errors: (DRAWS,), made-up studies.
-
-    It varies, as the estimates of the two methods' variances do.
-    """
+    """The least difference told, in true standard errors: (DRAWS,), which vary as the two methods' variances do."""
     own, most = searches - 1, methods * (searches - 1)
     around = np.random.default_rng(SEED).chisquare(own, (DRAWS, methods))
     used = np.zeros(2, int) if pooled else np.full(2, own)
@@ -104,10 +101,9 @@ def _least(methods: int, searches: int, pooled: bool, test: str) -> float:
 
 
 def least_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.Series:
-    """The smallest true difference of two rows that is told with POWER when all are compared, by the noise of seeds.
+    """The smallest true difference told with POWER when all rows are compared, by the noise of seeds.
 
-    rows, by: mean, ci95 and n, as `statistics.by_luck_of_seeds` compares them. The same number for all rows of a group;
-    NaN for fewer than two with an interval.
+    rows, by: as in `statistics.by_luck_of_seeds`. One number a group; NaN for fewer than two rows with an interval.
     """
     group, (around, df) = numbered(rows, by), squares_within(*rows[["ci95", "n"]].to_numpy(float).T)
     sums = (np.bincount(group, values) for values in (around, df, rows["mean"].notna(), df > 0))

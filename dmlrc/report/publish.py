@@ -23,7 +23,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import display
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -113,17 +113,10 @@ def _archived(name: str) -> str:
 
 
 def text(markdown: str, folded: str = "") -> None:
-    """Show Markdown. Nothing is shown of "", where nothing was run.
-
-    folded: what the line says behind which it is folded; for what only a checker reads.
-    """
-    shown = _printed(markdown)
-    if folded and markdown:
+    """Show Markdown, but nothing of ""; folded: what the line says behind which stands what only a checker reads."""
+    if markdown:
+        shown = _printed(markdown)
         _display(*_behind(folded, _html(shown), shown))
-    elif markdown and (page := _collected.get()):
-        page[1].append(_html(shown))
-    elif markdown:
-        display(Markdown(shown))
 
 
 def takeaways(*sentences: str) -> None:
@@ -138,10 +131,7 @@ def source_code(source: str, folded: str) -> None:
 
 
 def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
-    """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page.
-
-    parameters: what the notebook was given besides the studies.
-    """
+    """Show, folded, what made the numbers of a chapter, how to rerun it with these parameters, and how to cite it."""
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
@@ -152,21 +142,14 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
 
 
 def remade(chapter: str, sources: Mapping[str, Mapping[str, str]], commands: str) -> None:
-    """Show the foot of a page, as `how_to_rerun` does, where its numbers come from no study's records.
-
-    sources: what was made -> facts about how and where. commands: what makes them again, shell.
-    """
+    """Show the foot of a page as `how_to_rerun` does; sources: what was made -> facts; commands: what makes it."""
     cells = pd.DataFrame.from_dict(sources, orient="index").fillna("–")
     html = _scrolling(cells, f"about-{chapter}", wrap=True, marks=None, links=None)
     _foot(chapter, html, f"# this overwrites the measurements\n{commands}")
 
 
 def _foot(chapter: str, html: str, commands: str, parameters: str = "", of: Iterable[str] = ()) -> None:
-    """Show the foot of a page.
-
-    html: what its numbers were made of. parameters: of the notebook, as papermill's. of: what tells this page from
-    others that are made of the same notebook.
-    """
+    """Show the foot of a page; html: what made its numbers; of: what tells it from other pages of the same notebook."""
     page = "_".join([chapter, *of])
     commands = (
         f"To rerun this page, from the root of the project:\n\n```shell\n{commands}\n"
@@ -206,7 +189,7 @@ def table(
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     alone = f"{caption} {block.text}" if (block := _block.get()) else caption
-    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(alone)))
+    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_prose(alone)))
     html = _long(_marked(cells, marks), name, wrap, links) if filters else _scrolling(cells, name, wrap, marks, links)
     downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     _show("table", name, html, caption, downloads, folded)
@@ -236,10 +219,9 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
 
 
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
-    """Show a figure under its id, and write it as SVG.
+    """Show a figure under its id, and write it as SVG: several drawings side by side where the page has room.
 
-    message: alternative text, with the extremes. drawings: several stand side by side where the
-    page has room, else one below another; from the second on their files are `<name>-<number>.svg`. folded: of `table`.
+    message: alternative text, with the extremes. From the second drawing on, files are `<name>-<number>.svg`.
     """
     name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings

@@ -1,7 +1,4 @@
-"""The numbers that the papers print, in the study's own words: method and metric names as in the records, fractions.
-
-Sources and caveats of every file stand in published_numbers/README.md.
-"""
+"""The numbers that the papers print, in names of the records and fractions; sources: published_numbers/README.md."""
 
 import functools
 from collections.abc import Collection, Mapping
@@ -82,26 +79,17 @@ def musgrave_tables() -> dict[str, pd.DataFrame]:
 
 
 def trunks() -> pd.DataFrame:
-    """Tables 1 and 2 of the Reality Check: trunks with ImageNet weights (R@1) and with random ones (NMI).
-
-    Columns: source_table, network, weights, dataset, metric, value.
-    """
+    """Tables 1 and 2 of the Reality Check: source_table, network, weights, dataset, metric (R@1 or NMI), value."""
     return _named("musgrave2020_tables12")
 
 
 def hyperparameters() -> pd.DataFrame:
-    """The best hyperparameters that the Reality Check's searches found.
-
-    Columns: dataset, batch_size, method, hyperparameter (the source's name of it), value, note.
-    """
+    """The Reality Check's best settings: dataset, batch_size, method, hyperparameter (its own name), value, note."""
     return _named("musgrave2020_hyperparameters", METHODS, ())
 
 
 def search_traces() -> pd.DataFrame:
-    """The Reality Check's 53 searches: the best cross-validated MAP@R after each of 50 trials.
-
-    Columns: dataset, batch_size, method, trial (from 1), best (fraction).
-    """
+    """The Reality Check's 53 searches: dataset, batch_size, method, trial (from 1), best (MAP@R so far, fraction)."""
     frame = _named("musgrave2020_search_trials", METHODS, (), best_cv_map_at_r_so_far="best")
     keys = ["dataset", "batch_size", "method", "trial"]
     return frame.drop_duplicates(keys)[[*keys, "best"]].reset_index(drop=True)
@@ -157,10 +145,7 @@ def roth_results() -> pd.DataFrame:
 
 
 def roth_trunks() -> pd.DataFrame:
-    """Table 1 of Roth et al. 2020, R@1 of ImageNet trunks with a random linear layer.
-
-    Columns: network, dataset, metric, value.
-    """
+    """Table 1 of Roth et al. 2020, ImageNet trunks and a random linear layer: network, dataset, metric, value."""
     return _named("roth2020_table1")[["network", "dataset", "metric", "value"]]
 
 
@@ -211,10 +196,7 @@ def zhai_results() -> pd.DataFrame:
 
 
 def zhai_samples_per_class() -> pd.DataFrame:
-    """Table 4 of Zhai and Wu 2019: R@1 on CUB200 against the layout of a batch of 75.
-
-    Columns: samples, classes (a class and a batch; NaN: no balancing), value (fraction).
-    """
+    """Table 4 of Zhai and Wu 2019, R@1 on CUB200: samples, classes (of a batch; NaN: not balanced), value."""
     columns = {"samples_per_class": "samples", "classes_per_batch": "classes"}
     return _named("zhai2019_samples_per_class", **columns)[["samples", "classes", "value"]]
 

@@ -47,10 +47,7 @@ def _own_settings(records: StudyRecords) -> list[str]:
 
 
 def _unfinished(records: StudyRecords) -> list[str]:
-    """Lines on the methods of a study that are not whole, and on what each has; none where the study is finished.
-
-    What killed its workers is run again.
-    """
+    """Lines on the methods that are not whole, if any, and what each has; what killed its workers is run again."""
     budget, known = records.meta["budget"], studies.known().get(records.name)
     methods = [method.name for method in known.methods] if known else list(records.meta.get("settings", ()))
     if records.meta["kind"] == "comparison":  # its settings are those of the study that it stands beside
@@ -76,10 +73,7 @@ def _unfinished(records: StudyRecords) -> list[str]:
 
 
 def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The results as rows of cells below their headings, the highest method first, and what they mean, a sentence each.
-
-    Order, ranks and marks are those of the first accuracy. records: with test scores.
-    """
+    """The results as rows below their headings, in order of the first accuracy, and what they mean, a sentence each."""
     frame, cut_off = tables.accuracy(records), tables.cut_off(records)
     trained = frame[frame["method"] != PRETRAINED].groupby("setting")["method"].nunique()
     settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
@@ -162,10 +156,7 @@ def _legend(first: pd.DataFrame, setting: str, is_ranked: bool, searched: bool, 
 
 
 def _lift(frame: pd.DataFrame, records: StudyRecords) -> list[str]:
-    """A line on the mean lift of one model by training over the trunk, and whether it lets losses be ranked.
-
-    None without an untrained trunk, or of a sweep, whose rows may be untrained themselves. frame: `tables.accuracy`.
-    """
+    """A line on the mean lift of one model over the trunk, and whether it lets losses be ranked; none of a sweep."""
     means = tables.by_method(frame, setting="separated")["mean"]
     lift = tables.lift(means)
     if np.isnan(lift) or records.scores["level"].notna().any():

@@ -61,10 +61,7 @@ def recorded_grids(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
 
 @records.derived_once(lambda grid: grid)
 def best_trials(grid: StudyRecords) -> pd.DataFrame:
-    """Validation MAP@R of each method, of its best trial if there are several: a row a rate, a column a method.
-
-    Fractions. Only rates at which every method of the grid has finished all its trials.
-    """
+    """Validation MAP@R of each method's best trial: a row a rate that all have finished, a column a method."""
     trials = grid.trials[grid.trials["state"] == "complete"]
     wide = trials.pivot_table(index="level_number", columns="row", values="value", aggfunc="max")
     counts = grid.trials.pivot_table(index="level_number", columns="row", values="trial", aggfunc="count")
@@ -78,10 +75,7 @@ def rate_means(best: pd.DataFrame) -> pd.Series:
 
 
 def best_rate(best: pd.DataFrame) -> float:
-    """The rate with the highest mean over the methods, of those at which none diverged; NaN without any.
-
-    best: `best_trials`.
-    """
+    """The rate with the highest mean in `best_trials`, of those at which no method diverged; NaN without any."""
     scores = rate_means(best).fillna(-1)  # the lowest rate, where losses diverged at every one
     return float(scores.idxmax()) if len(scores) else float("nan")
 
@@ -94,10 +88,7 @@ def chosen_rate(grid: StudyRecords) -> float | None:
 
 
 def grid_cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The grid as cells and marks: percent, the best rate of each method and of the mean in bold.
-
-    steps: mean over all runs; cut off: of the runs that ended at the limit of epochs.
-    """
+    """Cells, percent, and marks of a grid: bold the best rates; cut off: of runs that ended at the limit of epochs."""
     best = best_trials(grid).sort_index(ascending=False)
     table = best[ordered(best.columns)].assign(mean=rate_means(best))
     runs = grid.runs.groupby("level_number")
@@ -210,8 +201,7 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
 def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
     """Count pairs of losses in another order at a rate than at the best one, all pairs, and those turned by noise.
 
-    Of the losses that have a score at both. best: `best_trials`; luck: `seed_luck`, since the settings are the same at
-    all rates, so only the seed turns pairs by noise.
+    best: `best_trials`. luck: `seed_luck`, since the settings are the same at all rates, so only the seed is noise.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.expected_discordant_pairs(there, *(luck * scores.mean() for scores in (there, here)))

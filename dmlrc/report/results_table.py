@@ -1,15 +1,14 @@
-"""The one way in which numbers with intervals become cells: mean and interval, ranks, bold and italic, signs.
-
-A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
-"""
+"""The one way in which numbers with intervals become cells: a tidy frame in, ranks, bold, italic and signs out."""
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels
+from dmlrc.report.tables import MOST_CUT_OFF
 
 BEST, TIE = "best", "tie"
 """Marks: the highest mean of its column, printed bold; one that ties with it, italic."""
@@ -102,8 +101,8 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     ranked = _has_rivals(scores) if "among_best" in scores else scores["mean"].notna()
     ranks = zip(_optional(scores, "rank_low").where(ranked), _optional(scores, "rank_high"), strict=True)
     texts += ["" if math.isnan(low + high) else f" ({labels.rank_range(low, high, '–')})" for low, high in ranks]
-    texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
-    texts = labels.against_limit(texts, _optional(scores, "cut_off"))
+    texts += np.where(scores["mean"] < _optional(scores, "untrained"), f" {labels.BELOW}", "")
+    texts += np.where(_optional(scores, "cut_off") > MOST_CUT_OFF, f" {labels.CUT_OFF}", "")
     instead = scores["text"].astype(object).fillna(ABSENT) if "text" in scores else ABSENT
     return texts.where(scores["mean"].notna(), instead)
 

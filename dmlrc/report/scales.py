@@ -78,9 +78,6 @@ def winning_places(study: StudyRecords) -> list[float]:
 
 
 def gains(ways: pd.DataFrame) -> pd.DataFrame:
-    """Gains of the logarithmic way over the linear one, by study and method: validation and test MAP@R, fractions.
-
-    ways: of `compare_scales`.
-    """
+    """Gains of the logarithmic way in `compare_scales`, by study and method: validation and test MAP@R, fractions."""
     scores = ways.set_index(["study", "method", "way"])[["validation", "test"]].unstack("way")
     return scores.xs(LOGARITHMIC, axis=1, level="way") - scores.xs(LINEAR, axis=1, level="way")

@@ -42,10 +42,7 @@ def makespan(chains: Sequence[Chain], workers: int) -> float:
 
 
 def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
-    """The recorded chains of a study, the last methods first, as `dmlrc.run.run` takes them.
-
-    proposals: how many trials are proposed at a time: those of one batch are a stage.
-    """
+    """The recorded chains of a study, last methods first, as `dmlrc.run` takes them; proposals: trials of a stage."""
     keys = ["method", "repetition"]
     trials, reruns = (
         frame.sort_values(order).groupby(keys, sort=False)["seconds"].agg(list).to_dict()
@@ -60,10 +57,7 @@ def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
 
 @derived_once(lambda study: study)
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
-    """Speed as a multiple of one worker's: rows `WORKERS`, columns `PROPOSALS` at a time in each search.
-
-    NaN where nothing is recorded.
-    """
+    """Speed as a multiple of one worker's: rows `WORKERS`, columns `PROPOSALS` at a time; NaN without records."""
     alone = makespan(chains(records), 1) or float("nan")
     by_count = {count: chains(records, count) for count in PROPOSALS}
     gains = {count: [alone / (makespan(row, workers) or 1) for workers in WORKERS] for count, row in by_count.items()}

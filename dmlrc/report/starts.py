@@ -18,10 +18,7 @@ METRIC = "precision_at_1"
 
 
 def by_dimension(main: str) -> pd.Series:
-    """P@1 of the random linear layer on a study's test half, mean over its seeds, indexed by the number of dimensions.
-
-    Empty where experiment "projections" was not run around it.
-    """
+    """P@1 of the random linear layer by its dimensions, mean over its seeds; empty without experiment "projections"."""
     projections = experiments.load_experiment(main, "projections")
     if projections is None:
         return pd.Series(dtype=float)

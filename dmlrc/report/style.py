@@ -100,8 +100,7 @@ def _handle(look: Style, text: str) -> Line2D:
 def untrained_line(axis: Axes, value: float, across: bool = False, start: float = 0.2) -> None:
     """The labelled line of the trunk before any training, in percent; across: on the vertical axis. NaN: none.
 
-    start: where the label of a line across begins, as a share of the width. On the horizontal axis the label stands at
-    the foot of the line, where the rows should leave it room.
+    start: where the label of a line across begins, a share of the width; else it stands at the foot of the line.
     """
     if np.isnan(value):
         return
@@ -124,10 +123,7 @@ def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, width: f
 
 
 def untrained_curve(axis: Axes, curve: pd.Series) -> None:
-    """The line of an untrained linear layer over an axis of dimensions, as far as that reaches; percent.
-
-    curve: of `starts.by_dimension`.
-    """
+    """Draw the line of an untrained linear layer (`starts.by_dimension`), percent, as far as the axis reaches."""
     low, high = axis.get_xlim()
     shown = 100 * curve[(curve.index >= low) & (curve.index <= high)]
     (line,) = axis.plot(shown.index, shown, color=GREY, linestyle="--", linewidth=1.2, label="untrained")
@@ -175,10 +171,7 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:
-    """Positions (n,) moved a little, so that points of one place do not overlap; the same ones every time.
-
-    Seaborn's own jitter takes the global random state, and the same numbers would not give the same file.
-    """
+    """Positions (n,) moved a little, each time alike, to lie apart; seaborn's jitter takes the global random state."""
     places = np.asarray(positions, dtype=float)
     return places + np.random.default_rng(0).uniform(-0.12, 0.12, len(places))
 

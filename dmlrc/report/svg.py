@@ -63,10 +63,7 @@ def _laid_out(figure: Figure) -> Bbox:
 
 
 def inline(svg: str) -> str:
-    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `to_svg`.
-
-    Whoever shows it says what it shows: a reader who listens is told that alone.
-    """
+    """The SVG of `to_svg` as a part of a page, in its ink and paper; whoever shows it says what it shows."""
     svg = svg[svg.index("<svg") :]
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", svg)

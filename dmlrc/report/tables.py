@@ -1,8 +1,4 @@
-"""Tables: plain data frames of numbers, computed from records and from what the papers print.
-
-Accuracies are fractions and methods are named as in the records; `dmlrc.report.labels` turns them into what a page
-shows.
-"""
+"""Tables: data frames of numbers, fractions, from records and from what papers print; `labels` makes them text."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,10 +127,7 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
 
 
 def fallen(records: StudyRecords) -> dict[str, str]:
-    """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished".
-
-    None of a study without reruns, which are what is scored.
-    """
+    """The methods that were run and have no score: "diverged", "failed", "unfinished"; none without any rerun."""
     frames = (records.runs, records.trials, records.reruns)
     without = set().union(*(frame["method"].unique() for frame in frames)) - set(records.scores["method"].unique())
     states = status(records)["state"].items() if without else ()  # which counts what few ask for
@@ -182,12 +175,9 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     return table.loc[[name for name in ordered(table.index) if name in table.index]]
 
 
-def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
-    """The spread of the methods: best, worst, range (fractions), their mean ci95, and the names of the two ends.
-
-    frame: `accuracy` or one data set of `published.musgrave_results`. Without a trained method the numbers are NaN.
-    """
-    rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
+def spread(frame: pd.DataFrame, metric: str = "map_at_r") -> dict[str, float]:
+    """The spread of `accuracy` or a published table: best, worst, range (NaN: no method), mean ci95, and the ends."""
+    rows = by_method(frame, metric).drop(index=PRETRAINED, errors="ignore")
     means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
     ends = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
@@ -224,8 +214,7 @@ def claimed_improvement(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
 def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> pd.DataFrame:
     """The bars of Fig. 5: baseline, where (a data set of the papers or a study), who, value (fraction).
 
-    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
-    or in ours).
+    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement`).
     """
     measured = published.musgrave_tables() | {records.name: accuracy(records) for records in edition}
     rows = []
@@ -306,33 +295,26 @@ def best_after(records: StudyRecords) -> pd.DataFrame:
     return best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
 
 
-def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
-    """The first trial at which each search had reached this share of its final best, indexed as the searches are.
-
-    traces: `published.search_traces()` or `best_so_far`.
-    """
+def trials_to_reach(traces: pd.DataFrame) -> pd.Series:
+    """The first trial at which each search of `best_so_far` or `published.search_traces` had 99 % of its best."""
     keys = [column for column in ("dataset", "batch_size", "method", "repetition") if column in traces]
     final = traces.groupby(keys)["best"].transform("max")
-    return traces[traces["best"] >= share * final].groupby(keys)["trial"].min()
+    return traces[traces["best"] >= 0.99 * final].groupby(keys)["trial"].min()
 
 
 def sensitivity(records: StudyRecords) -> pd.DataFrame:
-    """The dependence of methods on tuning, indexed by method: best, median, worst trial, median_share, trials.
-
-    median_share = median / best: near 1, any setting of the search space will do.
-    """
+    """The dependence on tuning, a row a method: best, median, worst trial, median_share (of the best), trials."""
     complete = records.trials[records.trials["state"] == "complete"]
     table = complete.groupby("method")["value"].agg(best="max", median="median", worst="min", trials="size")
     table.insert(3, "median_share", table["median"] / table["best"])
     return table.loc[ordered(table.index)]
 
 
-def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
+def importance(records: StudyRecords, min_trials: int = 20) -> pd.DataFrame:
     """Share of the trials' variance that each hyperparameter explains (`importances`), on the scale of its search.
 
-    Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
-    together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
-    complete trials, and methods with several hyperparameters, so that there is something to tell apart, but no choice.
+    Columns: method, parameter, importance (mean over the method's searches; the rest is several together), error (its
+    standard error, NaN for one search). Only of min_trials complete trials and several hyperparameters, without choice.
     """
     from dmlrc import bench, studies
 
@@ -344,7 +326,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         if len(space) < 2 or len(complete) < min_trials or any(isinstance(limits, Choice) for limits in space.values()):
             continue
         points = bench.unit_cube(space, complete["params"])
-        shares = importances.main_effects(points, complete["value"].to_numpy(float), seed)
+        shares = importances.main_effects(points, complete["value"].to_numpy(float), seed=0)
         rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]
@@ -352,10 +334,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
-    """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, `at_edge`.
-
-    low, high: the range that was searched.
-    """
+    """The best setting of each method: method, hyperparameter, value, low and high (of its range), at_edge."""
     from dmlrc import search
 
     rows = []
@@ -390,11 +369,7 @@ def class_splits(records: StudyRecords) -> Splits:
 
 
 def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
-    """The numbers of classes that train, validate and test: of the papers' data sets and of the studies, by our splits.
-
-    Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
-    no fold validates, because the folds do not divide it.
-    """
+    """The classes that train, validate, test and are never used, as no fold has them: of data sets and studies."""
     parts_of = {name: halves(np.arange(count)) for name, count in (("CUB200", 200), ("Cars196", 196), ("SOP", 22634))}
     parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
@@ -434,8 +409,7 @@ def rates(protocol: str) -> pd.DataFrame:
 def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     """Results of the trials, had they followed another, stricter stopping rule: each method's best, mean, steps.
 
-    The validation curves are cut where the rule (in epochs) would have stopped them; the best trial of a method has the
-    highest mean over its folds of the best point before the cut.
+    The curves are cut where the rule (in epochs) would have stopped them; a trial's value is the mean over its folds.
     """
     length = records.meta["protocol"]["iterations_per_epoch"]
     curves = records.curves[records.curves["metric"] == "map_at_r"].sort_values("step")
@@ -489,10 +463,7 @@ def protocols() -> pd.DataFrame:
 
 
 def random_trunks_of_study(untrained: StudyRecords) -> pd.DataFrame:
-    """NMI of trunks with random weights on a study's test half, mean over the seeds. untrained: experiment "trunks".
-
-    Columns as `untrained.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.
-    """
+    """NMI of random trunks in experiment "trunks", means over the seeds, as `untrained.random_trunks` has them."""
     rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
     means = rows.groupby("row", sort=False)["value"].mean()
     facts = untrained.meta["data"]

@@ -53,9 +53,13 @@ RATES = {
 
 METHODS_TABLE = "methods table"
 OUR_EXPERIMENTS = {
+    METHODS_TABLE: METHODS_TABLE,
     "after2019": "losses after 2019",
     "projections": "untrained linear layers",
     "variance": "variance within classes",
+    "rate-searched": f"{METHODS_TABLE}, learning rate searched",
+    "rate-tenfold": f"{METHODS_TABLE}, ten times the learning rate",
+    "rates-searched": f"{METHODS_TABLE}, learning rate searched, 100 trials",
 }
 """Experiments that no paper of the five has."""
 SWEEPS = {
@@ -69,9 +73,6 @@ SWEEPS = {
     "losses-equal": "losses, equal batches",
     "preprocessing": "image size or augmentation",
     "random": "random class order",
-    "rate-searched": "learning rate searched",
-    "rate-tenfold": "ten times the learning rate",
-    "rates-searched": "learning rate searched, 100 trials",
     "log-scales": "scales searched in logarithms",
     "samples": "images of a class",
     "samplers": "samplers",
@@ -166,27 +167,14 @@ def experiment(name: str, of: str) -> str:
     >>> experiment("rate-tenfold", "musgrave2020"), experiment("oi2021/order-2", "oi2021")
     ('methods table, ten times the learning rate', 'Oi et al. 2021: random class order 2')
     """
-    if name == METHODS_TABLE:
-        return METHODS_TABLE
     if name in OUR_EXPERIMENTS:
         return OUR_EXPERIMENTS[name]
-    if name in RATES:  # ours, under the paper's protocol
-        return f"{METHODS_TABLE}, {SWEEPS[name]}"
     sweep = re.sub(r"^order-(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("/"))
     return f"{paper(of)}: {SWEEPS.get(sweep, sweep)}" if sweep else paper(of)
 
 
 def _entitled(match: re.Match) -> str:
     return title(match[1]) if match[1] in STUDIES else match[0]
-
-
-def in_sentence(markdown: str) -> str:
-    """Markdown in which each study that is named by its slug, in backticks, goes by its title.
-
-    >>> in_sentence("On `grocery-quick` it is; `dmlrc study run grocery-quick` makes it.")
-    'On Grocery Store (quick) it is; `dmlrc study run grocery-quick` makes it.'
-    """
-    return _QUOTED.sub(_entitled, markdown)
 
 
 def in_label(text: object) -> object:
@@ -206,7 +194,7 @@ def in_prose(markdown: str) -> str:
     >>> in_prose("`grocery-quick` and cub200-2010-frozen gain; `make book STUDY=grocery-quick` shows it.")
     'Grocery Store (quick) and CUB-200 (2010) gain; `make book STUDY=grocery-quick` shows it.'
     """
-    parts = re.split(r"(`+[^`]*`+)", in_sentence(markdown))
+    parts = re.split(r"(`+[^`]*`+)", _QUOTED.sub(_entitled, markdown))
     return "".join(part if part.startswith("`") else in_label(part) for part in parts)
 
 

@@ -1,7 +1,6 @@
 """Scores that need no training: metrics on toy spaces, on random embeddings, of trunks with random weights.
 
-The last two take a minute of one core, and nothing that a reader trains changes them. So they are recorded
-(`record_random`), and a page computes them anew only for settings that have no record.
+The last two take a minute, so they are recorded (`record_random`), and computed only for settings without a record.
 """
 
 import itertools
@@ -24,21 +23,21 @@ SHOWN = ("precision_at_1", "recall_at_4", "r_precision", "map_at_r", "map_at_c",
 """The accuracy metrics that the live figures compare."""
 
 
-def toy_spaces(points: int = 100, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Three embeddings in the plane of two classes: title -> (embeddings (N, 2), labels (N,)).
+def toy_spaces(seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Three embeddings in the plane of two classes: title -> (embeddings (100, 2), labels (100,)).
 
     Every nearest neighbour is of the right class in all three, and k-means with k = 2 cuts them all in the middle, but
     the classes are kept apart better from one to the next. After Fig. 1 of Musgrave et al. 2020, whose coordinates are
     not published.
     """
     rng = np.random.default_rng(seed)
-    labels = np.repeat([0, 1], points // 2)
+    labels = np.repeat([0, 1], 50)
 
     def strips(gap: float) -> np.ndarray:
-        along = np.tile(np.linspace(0, 8, points // 2), 2)
+        along = np.tile(np.linspace(0, 8, 50), 2)
         return np.stack([along, gap * labels + rng.normal(0, 0.05, len(labels))], axis=1)
 
-    islands = np.arange(points // 2) % 4  # each class has an island in each of four columns, above or below in turn
+    islands = np.arange(50) % 4  # each class has an island in each of four columns, above or below in turn
     islands = np.stack([islands, islands % 2], axis=1)
     centres = np.concatenate([islands, islands * (1, -1) + (0, 1)]) * (8 / 3, 3)
     return {
@@ -64,8 +63,7 @@ def random_scores(
 ) -> pd.DataFrame:
     """Every metric on embeddings that know nothing: `points` random directions, labels dealt out at random.
 
-    Fig. 2 of Musgrave et al. 2020: 10,000 points, 64 dimensions. A row a number of classes (the index); classes are of
-    equal size, up to one. The column nmi_expected is `nmi_of_random`.
+    As Fig. 2 of Musgrave et al. 2020: a row a number of classes of equal size; nmi_expected is `nmi_of_random`.
     """
     drawn = np.random.default_rng(seed).standard_normal((points, dim))
     embeddings = torch.nn.functional.normalize(torch.from_numpy(drawn).float())

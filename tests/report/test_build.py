@@ -235,12 +235,10 @@ def test_a_published_book_has_the_studies_that_its_text_is_about(home):
     (path / "meta.json").write_text(json.dumps(meta | {"study": path.name, "complete": True}))
     assert editions.study_names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]
     assert editions.study_names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
-    assert editions.chapter_studies("published,quick") == editions.study_names("published")
-    assert editions.chapter_studies("quick,glyphs-quick") == ["grocery-quick", "glyphs-quick"]
-    assert editions.yours("published,quick,glyphs-full,cub200-2010-frozen") == ["grocery-quick", "glyphs-full"]
-    assert editions.yours("published") == editions.yours("quick") == []
-    assert editions.trained("quick") == ["grocery-quick"]
-    assert editions.trained("published") == editions.trained("published,quick") == []
+    published, own = editions.study_names("published"), ["grocery-quick", "glyphs-full"]
+    assert editions.divided("published") == (published, [], [])
+    assert editions.divided("published,quick,glyphs-full,cub200-2010-frozen") == (published, [], own)
+    assert editions.divided("quick,glyphs-full") == (own, own, [])
 
 
 def test_a_run_of_the_readers_own_stands_beside_published_ones(home):

@@ -226,7 +226,6 @@ def test_best_so_far_passes_over_diverged_trials():
     trace = tables.best_so_far(records)
     assert trace["trial"].tolist() == [1, 2, 3, 4]
     assert trace["best"].tolist() == [0.2, 0.2, 0.2, 0.3]
-    assert tables.trials_to_reach(trace, 0.6).tolist() == [1]
     assert tables.trials_to_reach(trace).tolist() == [4]
 
 

@@ -38,10 +38,7 @@ def equivalence(difference: ArrayLike, error: ArrayLike, df: ArrayLike, margin: 
 def contrast(
     runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | None = None, level: float = LEVEL
 ) -> Estimate:
-    """A weighted sum of methods' scores with search and seed; {"a": 1, "b": -1} is the difference of two.
-
-    Raises KeyError for a method without runs.
-    """
+    """A weighted sum of methods' scores, {"a": 1, "b": -1} their difference. Raises KeyError for one without runs."""
     methods, values = as_array(runs)
     known = known or noise(values)
     centre, variance, df = of_methods(values, known)
@@ -71,10 +68,7 @@ def relative(
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
-    """The degrees of freedom of the sum of variances (..., n) that have df each (Satterthwaite 1946): (...).
-
-    most: there are no more, since all may share one pooled variance.
-    """
+    """The df of sums of variances (..., n) of df each (Satterthwaite 1946), at most `most`, those of a pooled one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.fmin(parts.sum(-1) ** 2 / (parts**2 / df).sum(-1), most)
 
@@ -123,15 +117,8 @@ def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.D
 
 
 def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Welch's p of pairs of rows of `means`, (M, R) with NaN where there is none; NaN for rows of one number.
-
-    first, second: the rows of each pair.
-    """
-    counts = np.isfinite(means).sum(1)
-    centre = np.nansum(means, axis=1) / np.maximum(counts, 1)
-    deviation = np.sqrt(np.nansum((means - centre[:, None]) ** 2, axis=1) / np.maximum(counts - 1, 1))
+    """Welch's p of pairs of rows of `means`, (M, R) with NaN where there is none; NaN for rows of one number."""
+    facts = pd.DataFrame(means).T.agg(["mean", "std", "count"]).to_numpy()  # (3, M)
     with np.errstate(invalid="ignore", divide="ignore"):
-        sides = [(centre[rows], deviation[rows], counts[rows]) for rows in (first, second)]
-        p = stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue
-    testable = (np.minimum(counts[first], counts[second]) > 1) & (deviation[first] + deviation[second] > 0)
-    return np.where(testable, p, np.nan)
+        p = stats.ttest_ind_from_stats(*facts[:, first], *facts[:, second], equal_var=False).pvalue
+    return np.where(facts[1, first] + facts[1, second] > 0, p, np.nan)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from pandas.api.typing import SeriesGroupBy
-from scipy import stats
+from scipy import special, stats
 
 LEVEL = 0.95
 """Of every interval; tests are at 1 - LEVEL."""
@@ -52,7 +52,7 @@ class Estimate:
         return replace(self, value=self.value / number, low=self.low / number, high=self.high / number)
 
 
-def half_width(values: Sequence[float], level: float = LEVEL) -> float:
+def half_width(values: Sequence[float]) -> float:
     """Half width of the Student-t interval of the mean, with n - 1 degrees of freedom; NaN for fewer than 2 values.
 
     >>> round(half_width([1.0, 2.0, 3.0]), 3)  # 4.303 * 1 / sqrt(3)
@@ -61,21 +61,21 @@ def half_width(values: Sequence[float], level: float = LEVEL) -> float:
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return float("nan")
-    return float(student_reach(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(student_reach(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def of_groups(groups: SeriesGroupBy) -> pd.DataFrame:
     """Each group's mean, ci95 (`half_width`, NaN where a value is missing) and n, how many values it has."""
     n = groups.size()
-    reach = n.map({count: student_reach(LEVEL, count - 1) / np.sqrt(count) for count in n.unique() if count > 1})
+    reach = n.map({count: student_reach(count - 1) / np.sqrt(count) for count in n.unique() if count > 1})
     halves = (reach * groups.std()).where(groups.count() == n).astype(float)
     return pd.DataFrame({"mean": groups.mean(), "ci95": halves, "n": n})
 
 
 @functools.cache  # a table asks for the same few thousands of times
-def student_reach(level: float, df: int) -> float:
-    """The number of standard errors that the interval of this level reaches to each side."""
-    return float(stats.t.ppf((1 + level) / 2, df))
+def student_reach(df: int) -> float:
+    """The number of standard errors that an interval reaches to each side."""
+    return float(stats.t.ppf((1 + LEVEL) / 2, df))
 
 
 def mean(values: ArrayLike, units: str = "") -> Estimate:
@@ -97,7 +97,7 @@ def slope(x: ArrayLike, y: ArrayLike, units: str = "") -> Estimate:
     if len(np.unique(x)) < 2:
         return _nothing(len(x), units, STUDENT)
     fit = stats.linregress(x, y)
-    half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 2) * fit.stderr if len(x) > 2 else np.nan
+    half = student_reach(len(x) - 2) * fit.stderr if len(x) > 2 else np.nan
     return Estimate.around(float(fit.slope), float(half), len(x), units, STUDENT)
 
 
@@ -131,8 +131,8 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
     NaN for fewer than 3 or where one of the two is constant. Of 4 or 5 points t is a poor guide: unrelated ones have a
     p above 5 % in 91 % of cases, of 8 in 95 %.
     """
-    both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
-    ranks = [to_ranks(both[name]) for name in both]
+    both = pd.concat([first, second], axis=1).dropna()
+    ranks = to_ranks(both, axis=0).T
     if len(both) < 3 or any(np.ptp(values) == 0 for values in ranks):
         return {"rho": np.nan, "p": np.nan, "n": len(both)}
     test = stats.spearmanr(*ranks)
@@ -205,12 +205,12 @@ def prediction_difference(values: ArrayLike, others: ArrayLike, units: str = "")
     return Estimate.around(value, welch_half(parts, [len(values), n]), n, units, PREDICTION)
 
 
-def share(count: int, total: int, units: str = "") -> Estimate:
+def share(count: int, total: int) -> Estimate:
     """A share, with Wilson's interval."""
     if not total:
-        return _nothing(0, units, WILSON)
+        return _nothing(0, "", WILSON)
     limits = stats.binomtest(count, total).proportion_ci(LEVEL, method="wilson")
-    return Estimate(count / total, float(limits.low), float(limits.high), total, units, WILSON)
+    return Estimate(count / total, float(limits.low), float(limits.high), total, how=WILSON)
 
 
 def median(values: ArrayLike, units: str = "") -> Estimate:
@@ -246,10 +246,5 @@ def expected_best(values: ArrayLike) -> np.ndarray:
     array([2.        , 2.66666667, 3.        ])
     """
     rising = np.sort(_finite(values))
-    n = len(rising)
-    result, weights = np.empty(n), np.full(n, 1 / n) if n else np.empty(0)
-    for k in range(1, n + 1):
-        result[k - 1] = weights @ rising
-        # C(i - 1, k) / C(n, k + 1) from C(i - 1, k - 1) / C(n, k), for i = 1 to n
-        weights = weights * np.maximum(np.arange(n) - (k - 1), 0) / k * (k + 1) / max(n - k, 1)
-    return result
+    below = np.arange(len(rising))  # of each value, and one less than each k
+    return rising @ (special.comb(below[:, None], below) / special.comb(len(rising), below + 1))

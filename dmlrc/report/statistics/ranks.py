@@ -100,7 +100,7 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: A
 def squares_within(half: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row's squares around its mean, and their degrees of freedom, from ci95 and n; 0 without an interval."""
     df = np.where(np.isfinite(half) & (n > 1), n - 1, 0)
-    reach = np.array([student_reach(LEVEL, count) if count else np.nan for count in df])
+    reach = np.array([student_reach(count) if count else np.nan for count in df])
     return np.nan_to_num(df * half**2 * n / reach**2), df
 
 
@@ -160,10 +160,7 @@ def all_pairs(methods: int, df: np.ndarray, level: float = LEVEL) -> np.ndarray:
 
 @functools.cache
 def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
-    """The quantile for the t statistics of all pairs; NaN where there is nothing to test.
-
-    That of `scipy.stats.studentized_range` over root 2, in a tenth of its time.
-    """
+    """The quantile of all pairs, `scipy.stats.studentized_range` over root 2 in a tenth of its time; NaN for none."""
     if methods < 2 or df < 1:
         return float("nan")
 

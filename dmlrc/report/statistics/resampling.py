@@ -14,7 +14,7 @@ PERCENTILES = "bootstrap, percentiles, seeded"
 REDRAWN = "parametric bootstrap of search and seed, percentiles, seeded"
 
 
-def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], units: str = "") -> Estimate:
+def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray]) -> Estimate:
     """A statistic of rows (n, k) that has no closed interval: percentiles of seeded resamples of the rows.
 
     statistic: samples of rows (..., n, k) -> numbers (...). With few rows the interval is too narrow; a statistic such
@@ -24,10 +24,10 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
     rows = np.asarray(rows, float)
     value = float(statistic(rows))
     if len(rows) < 2:
-        return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
+        return Estimate(value, np.nan, np.nan, len(rows), how=PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
     resampled = statistic(rows[drawn])
-    return percentiles(value, resampled[~np.isnan(resampled)], len(rows), units)
+    return percentiles(value, resampled[~np.isnan(resampled)], len(rows), "")
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
@@ -71,10 +71,9 @@ def shrink_to_mean(scores: ArrayLike, errors: ArrayLike) -> np.ndarray:
     return scores.mean() + np.sqrt(true) * (scores - scores.mean())
 
 
-def expected_range_under_null(errors: ArrayLike, draws: int = 10_000) -> float:
+def expected_range_under_null(errors: ArrayLike) -> float:
     """The mean range of scores that are truly equal: what noise alone makes of it. errors: (M,), standard errors."""
-    errors = np.asarray(errors, float)
-    return float(np.ptp(np.random.default_rng(SEED).normal(0, errors, (draws, len(errors))), axis=1).mean())
+    return float(np.ptp(np.random.default_rng(SEED).normal(0, errors, (10_000, len(errors))), axis=1).mean())
 
 
 def parametric_bootstrap(

@@ -23,10 +23,7 @@ PRIOR = 2
 
 
 def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
-    """The methods of `runs` in their order, and the values, shape (M, R, S); NaN where there is no run.
-
-    Repetitions and reruns stand in the order of their numbers; that of a rerun means nothing.
-    """
+    """The methods of `runs` in order, and the values (M, R, S), by repetition and rerun; NaN where there is no run."""
     method, methods = pd.factorize(runs["method"])
     places = method, *(np.unique(runs[name], return_inverse=True)[1] for name in ("repetition", "rerun"))
     values = np.full([1 + max(place, default=-1) for place in places], np.nan)
@@ -124,10 +121,7 @@ def moderated(pooled: ArrayLike, around: ArrayLike, own_df: ArrayLike, most: Arr
 
 
 def by_seed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The variance of each method's score by seed alone, as if no other search were possible, and its df: (..., M).
-
-    From the method's own reruns. With one repetition the interval is Student's t over its reruns.
-    """
+    """The variance of each method's score by its own reruns alone, without search, and its df: (..., M)."""
     counts, own = np.isfinite(values).sum(-1), noise(values[..., None, :, :])
     ran = counts > 0
     with np.errstate(invalid="ignore", divide="ignore"):
