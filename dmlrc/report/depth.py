@@ -6,6 +6,7 @@ once, or elsewhere.
 """
 
 import itertools
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -226,7 +227,7 @@ def order_figure(title: str, depths: Sequence[Depth]) -> Figure:
     halves = pd.DataFrame([50 * (summary["high"] - summary["low"]) for summary in summaries]).set_axis(shares.index)
     aside = 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)
     ends = charts.draw_lines(axis, shares, halves=halves, markersize=5, aside=aside)
-    axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
+    axis.set_xticks(range(len(depths)), [textwrap.fill(depth.label, 11) for depth in depths])
     axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)

@@ -157,6 +157,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     looks = {"the paper": {"color": "#BBBBBB", "linewidth": 1}}
     looks |= {study: {"color": GREY, "linestyle": dashes[study]} for study in ours}
     charts.legend(figure, looks, "upper", 4, fontsize=8)
+    style.family_legend(figure, names)
     return figure
 
 
