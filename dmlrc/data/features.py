@@ -5,7 +5,6 @@ loss), `classes.csv` (name, images; the images of a class stand together), `made
 trunk), the licence of the photographs, and a README with their authors.
 """
 
-import csv
 import json
 import lzma
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+import pandas as pd
 
 from dmlrc.data.listing import counted
 from dmlrc.errors import MissingDataError
@@ -66,12 +66,10 @@ def load_features(name: str, folder: Path | None = None) -> FeatureSet:
     folder = folder or feature_folder(name)
     with lzma.open(folder / "features.npy.xz") as stream:
         features = np.ascontiguousarray(np.load(stream))  # a batch is rows
-    with (folder / "classes.csv").open(newline="", encoding="utf-8") as stream:
-        classes = list(csv.DictReader(stream))
+    classes = pd.read_csv(folder / "classes.csv", dtype={"class": str}, na_filter=False)
     origin = json.loads((folder / "made.json").read_text())
-    labels = np.repeat(np.arange(len(classes)), [int(row["images"]) for row in classes])
-    class_names = tuple(row["class"] for row in classes)
-    return FeatureSet(name, features, labels, class_names, origin.pop("photographs"), origin)
+    labels = np.repeat(np.arange(len(classes)), classes["images"])
+    return FeatureSet(name, features, labels, tuple(classes["class"]), origin.pop("photographs"), origin)
 
 
 def write_features(data: FeatureSet, folder: Path) -> None:
@@ -79,9 +77,7 @@ def write_features(data: FeatureSet, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(folder / "features.npy.xz", "wb", filters=_FILTERS) as stream:
         np.save(stream, np.asfortranarray(data.features))
-    with (folder / "classes.csv").open("w", newline="", encoding="utf-8") as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("class", "images"))
-        rows.writerows(zip(data.class_names, np.bincount(data.labels), strict=True))
+    classes = pd.DataFrame({"class": data.class_names, "images": np.bincount(data.labels)})
+    classes.to_csv(folder / "classes.csv", index=False, lineterminator="\n")
     origin = {"photographs": data.photographs, **data.made_by}
     (folder / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
