@@ -119,19 +119,8 @@ def check_board(name: str, count: int = 3, seed: int | None = None) -> Iterator[
     proposes, and units drawn at random give the recorded MAP@R, within `TOLERANCE`. Under another Python than the
     entry's, whose code cannot be compared, the units alone speak for the file.
 
-    Parameters
-    ----------
-    name : str
-        Of `entries`.
-    count : int
-        How many units.
-    seed : int, optional
-        Of the draw, which is another one each time by default: nobody can train those units alone.
-
-    Raises
-    ------
-    DmlrcError
-        For what does not hold.
+    seed: of the draw, which is another one each time by default: nobody can train those units alone.
+    Raises DmlrcError for what does not hold.
     """
     if name not in (names := entries()):
         raise unknown("entry", name, names)

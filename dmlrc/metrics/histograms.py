@@ -29,15 +29,7 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
     The bins are of equal width, on [-1, 1] for L2-normalised embeddings. Otherwise on [-m, m], m the largest squared
     norm, which holds every inner product, so that scaling the embeddings does not change the counts.
 
-    Parameters
-    ----------
-    embeddings : (N, D)
-    labels : (N,) integers
-    bins : how many, of equal width
-
-    Returns
-    -------
-    edges (bins + 1,) float64, positive counts and negative counts (bins,) int64
+    embeddings: (N, D), labels: (N,) integers -> edges (bins + 1,) float64, positive and negative counts (bins,) int64.
 
     >>> edges, positive, negative = pair_histograms([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1], bins=4)
     >>> edges.tolist(), positive.tolist(), negative.tolist()
