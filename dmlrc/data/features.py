@@ -17,7 +17,7 @@ import pandas as pd
 from dmlrc.data.listing import counted
 from dmlrc.errors import MissingDataError
 
-_FOLDER = Path(__file__).parent / "embedded"
+FOLDER = Path(__file__).parent / "embedded"
 # Of what LZMA can be told these suit numbers of two bytes, column by column: 51 % of the size, at its defaults 55 %.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lp": 1, "lc": 0, "pb": 1}]
 
@@ -56,14 +56,9 @@ class FeatureSet:
         return f"FeatureSet {self.name!r}: {counted(self.labels, self.class_names)}\n  {origin}"
 
 
-def feature_folder(name: str) -> Path:
-    """Find the folder of the package that holds a data set of features."""
-    return _FOLDER / name
-
-
 def load_features(name: str, folder: Path | None = None) -> FeatureSet:
     """Load a data set of features that `write_features` wrote; by default one that the package holds."""
-    folder = folder or feature_folder(name)
+    folder = folder or FOLDER / name
     with lzma.open(folder / "features.npy.xz") as stream:
         features = np.ascontiguousarray(np.load(stream))  # a batch is rows
     classes = pd.read_csv(folder / "classes.csv", dtype={"class": str}, na_filter=False)
