@@ -130,11 +130,12 @@ def test_each_repetition_is_a_search_of_its_own(units, home):
     for each in again:
         records.write_unit(each, "glyphs-smoke")
     path = home / "journal.log"
-    names = exports.to_journal(replace(SMOKE, repetitions=2), path, [SMOKE.method("triplet")])
+    triplet = replace(SMOKE, methods=(SMOKE.method("triplet"),))
+    names = exports.to_journal(replace(triplet, repetitions=2), path)
     assert names == ["glyphs-smoke/triplet/0", "glyphs-smoke/triplet/1"]
     meta = paths.runs() / "glyphs-smoke" / "meta.json"
     records.write_json(meta, records.read_json(meta) | {"repetitions": 2})
-    assert exports.to_journal(SMOKE, home / "given", [SMOKE.method("triplet")]) == names  # as by --repetitions 2
+    assert exports.to_journal(triplet, home / "given") == names  # as by --repetitions 2
     seeds = [search.user_attrs["seed"] for search in searches(path).values()]
     assert seeds == [0, repetition_seed(0, 1)]
 
@@ -147,7 +148,7 @@ def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
         exports.to_journal(SMOKE, path)
     assert path.read_bytes() == before
     with pytest.raises(MissingDataError, match="no search to export"):
-        exports.to_journal(SMOKE, home / "other.log", methods=[])
+        exports.to_journal(replace(SMOKE, methods=()), home / "other.log")
     assert not (home / "other.log").exists()
 
 

@@ -264,7 +264,10 @@ METHODS = [
     *(("musgrave2020", musgrave2020.FROZEN, each) for each in musgrave2020.METHODS),
     *(("roth2020", roth2020.PROTOCOL, each) for each in roth2020.METHODS),
     *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
-    *((f"zhai2019/{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
+    *(
+        (f"zhai2019/{samples}", zhai2019.PROTOCOL, zhai2019.sample_level(samples).methods[0])
+        for samples in zhai2019.SAMPLES_PER_CLASS
+    ),
     *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in fehervari2019.METHODS),
     ("oi2021", oi2021.PROTOCOL, oi2021.METHODS[0]),
 ]

@@ -35,29 +35,14 @@ _CHUNK = 256  # images decoded ahead of the writer
 
 
 def cached_images(name: str, files: Sequence[Path], form: Form) -> np.ndarray:
-    """Decode image files into one read-only array, a memory map over the cache file.
+    """Decode image files into one read-only memory map over a file of the cache: (N, channels, size, size) uint8.
 
     It is found again as long as no file has changed or moved; arrays of earlier files stay.
 
-    Parameters
-    ----------
-    name : of the data set, the beginning of the cache file's name
-    files : N absolute paths
-    form : size, channels and shape of a stored image
-
-    Returns
-    -------
-    (N, channels, size, size) uint8
-
-    Raises
-    ------
-    DmlrcError
-        For an image that cannot be decoded, or a cache that cannot be written.
-    MissingDataError
-        For a file that is not there.
+    name: of the data set, with which the cache file's name begins. files: N absolute paths.
+    Raises DmlrcError for an image that cannot be decoded, or a cache that cannot be written, MissingDataError for a
+    file that is not there.
     """
-    if not files:
-        raise DmlrcError(f"data set {name!r} lists no images: get it again")
     filename = f"{name}-{form.size}-{form.square}-{fingerprint(files, astuple(form))}.npy"
     shape = (len(files), form.channels, form.size, form.size)
     return cached_rows(filename, shape, "|u1", lambda: decode_all(name, files, form))

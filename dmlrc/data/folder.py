@@ -24,13 +24,9 @@ PARTS = ("train", "test", "query", "gallery")
 def read_class_folders(folder: Path) -> Listing:
     """List all images of all sub-folders; hidden files do not count.
 
-    Raises
-    ------
-    MissingDataError
-        Where there is no folder, or nothing in it.
-    DmlrcError
-        For a sub-folder without images, which would be no class, for an image anywhere else, which would be left out,
-        for a `split.csv` that does not give each image one part, and for a folder that may not be read.
+    Raises MissingDataError where there is no folder, or nothing in it, and DmlrcError for a sub-folder without images,
+    which would be no class, for an image anywhere else, which would be left out, for a `split.csv` that does not give
+    each image one part, and for a folder that may not be read.
     """
     try:
         return _read(folder)

@@ -9,11 +9,11 @@ import io
 import json
 import sys
 import tarfile
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from dmlrc.data.icons import FOLDER, SIZE, STYLES, Drawn, write_icons
@@ -71,23 +71,23 @@ def alike(images: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def pack_icons(names: Iterable[str], images: np.ndarray) -> Drawn:
     """Icons with their images (N, styles, 32, 32), by class, each image once."""
-    names, first = list(names), classes(images)
-    styles = images.shape[1]
-    twice = {other for _, other in alike(images.reshape(len(images) * styles, -1))}
-    kept, rows, order = [], [], np.argsort(first, kind="stable")
-    for icon in order:
-        for place, style in enumerate(STYLES):
-            if icon * styles + place not in twice:
-                kept.append(images[icon, place])
-                rows.append((names[first[icon]], names[icon], style))
-    return Drawn(np.array(kept), tuple(rows), tuple((names[first[icon]], names[icon]) for icon in order))
+    names, first = np.array(list(names)), classes(images)
+    twice = [other for _, other in alike(images.reshape(len(images) * len(STYLES), -1))]
+    order = np.argsort(first, kind="stable")
+    icon, style = np.repeat(order, len(STYLES)), np.tile(np.arange(len(STYLES)), len(order))
+    kept = ~np.isin(icon * len(STYLES) + style, twice)
+    icon, style = icon[kept], style[kept]
+    rows = pd.DataFrame({"class": names[first[icon]], "icon": names[icon], "style": np.array(STYLES)[style]})
+    return Drawn(images[icon, style], rows, pd.DataFrame({"class": names[first[order]], "icon": names[order]}))
 
 
 def counts(drawn: Drawn) -> str:
     """Count icons, classes and images, and the classes of how many images."""
-    of_class = Counter(row[0] for row in drawn.rows)
-    sizes = ", ".join(f"{many} of {size}" for size, many in sorted(Counter(of_class.values()).items()))
-    return f"{len(drawn.icons):,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {sizes}"
+    sizes = drawn.images["class"].value_counts()
+    by_size = ", ".join(f"{many} of {size}" for size, many in sizes.value_counts().sort_index().items())
+    return (
+        f"{len(drawn.icons):,} icons, {len(drawn.images):,} images, {len(sizes):,} classes by their images: {by_size}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ retrieved. Strokes are light (255) on dark (0), in 16 greys. `python -m dmlrc.da
 those too whose images are all another's), the licence and a README.
 """
 
-import csv
 import lzma
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from dmlrc.data.listing import ImageSet
@@ -22,17 +22,16 @@ SIZE = 32
 STYLES = ("baseline", "outline", "round", "sharp", "twotone")
 FOLDER = Path(__file__).parent / "embedded" / "icons"
 _GREYS = 15  # an image has 4 bits a pixel, of which 15 is white
-_COLUMNS = {"images.csv": ("class", "icon", "style"), "icons.csv": ("class", "icon")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawn:
-    """Icons as they are stored. greys: (N, 32, 32) uint8 in 0..15. rows: of each image its class, icon and style; the
-    images of a class stand together, the classes by name. icons: of each icon its class and its name."""
+    """Icons as they are stored. greys: (N, 32, 32) uint8 in 0..15. images: the class, the icon and the style of each;
+    those of a class stand together, the classes by name. icons: the class and the name of each icon."""
 
     greys: np.ndarray
-    rows: tuple[tuple[str, str, str], ...]
-    icons: tuple[tuple[str, str], ...]
+    images: pd.DataFrame
+    icons: pd.DataFrame
 
 
 def load_icons(size: int = SIZE) -> ImageSet:
@@ -41,7 +40,7 @@ def load_icons(size: int = SIZE) -> ImageSet:
     pixels = drawn.greys * np.uint8(255 // _GREYS)
     if size != SIZE:
         pixels = np.stack([Image.fromarray(icon).resize((size, size), Image.Resampling.BILINEAR) for icon in pixels])
-    names, labels = np.unique([row[0] for row in drawn.rows], return_inverse=True)
+    names, labels = np.unique(drawn.images["class"].tolist(), return_inverse=True)
     return ImageSet("icons", pixels[:, None], labels.astype(np.int64), tuple(names.tolist()), flip=False)
 
 
@@ -49,11 +48,9 @@ def read_icons(folder: Path) -> Drawn:
     """Read what `write_icons` wrote."""
     with lzma.open(folder / "images.npy.xz") as stream:
         pairs = np.load(stream)  # (N, 32, 16)
-    tables = []
-    for name in _COLUMNS:
-        with (folder / name).open(newline="", encoding="utf-8") as stream:
-            tables.append(tuple(map(tuple, csv.reader(stream)))[1:])
-    return Drawn(np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(len(pairs), SIZE, SIZE), *tables)
+    greys = np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(len(pairs), SIZE, SIZE)
+    tables = (pd.read_csv(folder / f"{name}.csv", dtype=str, na_filter=False) for name in ("images", "icons"))
+    return Drawn(greys, *tables)
 
 
 def write_icons(drawn: Drawn, folder: Path) -> None:
@@ -61,6 +58,5 @@ def write_icons(drawn: Drawn, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(folder / "images.npy.xz", "wb", preset=9) as stream:
         np.save(stream, drawn.greys[..., ::2] << 4 | drawn.greys[..., 1::2])
-    for (name, columns), rows in zip(_COLUMNS.items(), (drawn.rows, drawn.icons), strict=True):
-        with (folder / name).open("w", newline="", encoding="utf-8") as stream:
-            csv.writer(stream, lineterminator="\n").writerows((columns, *rows))
+    drawn.images.to_csv(folder / "images.csv", index=False, lineterminator="\n")
+    drawn.icons.to_csv(folder / "icons.csv", index=False, lineterminator="\n")

@@ -129,14 +129,8 @@ class _Unit(torch.autograd.Function):
         return (gradient - u * (u * gradient).sum(ctx.dim, keepdim=True)).div_(length), None
 
 
-def mean_of_nonzero(terms: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean over the terms that are inside the mask (default: all) and above zero; 0 where there is none.
-
-    terms: any shape, not negative (hinges). The reduction of the contrastive, triplet, margin and SNR losses
-    ("average over the non-zero terms"). A NaN inside the mask stays a NaN.
-    """
-    if mask is not None:
-        terms = torch.where(mask, terms, 0.0)
+def mean_of_nonzero(terms: Tensor) -> Tensor:
+    """Mean over the terms above zero, which are hinges of any shape; 0 where there is none. A NaN stays a NaN."""
     return terms.sum() / torch.count_nonzero(terms.detach()).clamp(min=1)
 
 

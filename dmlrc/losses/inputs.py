@@ -31,11 +31,8 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     Embeddings of half precision, arrays and lists become float32. Labels may be integers or bools of any kind:
     as int64 they are classes, while as bool or uint8 an index by them would be a mask. The gradient passes through.
 
-    Raises
-    ------
-    UsageError
-        For what is no tensor or array of numbers, for embeddings (B, D) of another size than the loss's weights, and
-        as `check_batch` does.
+    Raises UsageError for what is no tensor or array of numbers, for embeddings (B, D) of another size than the loss's
+    weights, and as `check_batch` does.
     """
     embeddings, labels = _batch(*args, **kwargs)
     if not (

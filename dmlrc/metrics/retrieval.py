@@ -14,7 +14,7 @@ the references: those of equal vectors do. That float32 rounds two distances ali
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,25 +72,8 @@ def retrieval_scores(embeddings, labels, names: Iterable[str] = NAMES, query=Non
     - map_at_1000: the sum up to k = 1000, over min(R, 1000) (Roth et al. 2020, mAP@1000, again over C in their code).
 
     They fall with the number of classes, so they do not compare between sets with different classes. See the head of
-    this file for what ties get.
-
-    Parameters
-    ----------
-    embeddings : (N, D), the images searched, and the queries too where there are no others
-    labels : (N,) integers
-    names : of metrics
-    query : (embeddings (Q, D), labels (Q,)), a separate query set: nothing is excluded, R counts the gallery's images
-
-    Returns
-    -------
-    name -> mean over the queries that have a positive
-
-    Raises
-    ------
-    UsageError
-        For wrong shapes, an unknown name, no class with two images, only one class.
-    DivergedError
-        For NaN or infinite values.
+    this file for what ties get. Arguments and errors are those of `dmlrc.metrics.evaluate`; with a separate query set
+    nothing is excluded, and R counts the gallery's images.
 
     >>> embeddings, labels = [[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 1]
     >>> retrieval_scores(embeddings, labels, ["precision_at_1", "map_at_r"])
@@ -98,7 +81,8 @@ def retrieval_scores(embeddings, labels, names: Iterable[str] = NAMES, query=Non
     >>> retrieval_scores([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
     {'precision_at_1': 0.3333333333333333, 'recall_at_2': 0.6666666666666666}
     """
-    return mean_scores(euclidean_rankings, as_embeddings(embeddings), labels, names, query)
+    scores, _ = query_scores(embeddings, labels, names, query)
+    return {name: float(values.mean()) for name, values in scores.items()}
 
 
 def is_retrieval(name: str) -> bool:
@@ -152,8 +136,7 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     >>> result.classes.tolist(), result.queries.tolist(), result.scores["precision_at_1"].tolist()
     ([2, 3, 4], [2, 0, 3], [1.0, nan, 1.0])
     """
-    embeddings = as_embeddings(embeddings)
-    scores, asked = query_scores(euclidean_rankings, embeddings, labels, names, query)
+    scores, asked = query_scores(embeddings, labels, names, query)
     every = as_classes(labels if query is None else as_query(query)[1]).to(asked)
     classes, place = torch.cat([every, asked]).unique(return_inverse=True)
     place = place[len(every) :]  # (Q,)
@@ -167,17 +150,9 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     )
 
 
-def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
-    """Score as `retrieval_scores` by any distance: rankings as `euclidean_rankings`; references: (N, D), checked."""
-    scores, _ = query_scores(rankings, references, labels, names, query)
-    return {name: float(values.mean()) for name, values in scores.items()}
-
-
-def query_scores(
-    rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None
-) -> tuple[dict[str, Tensor], Tensor]:
+def query_scores(embeddings, labels, names: Iterable[str], query=None) -> tuple[dict[str, Tensor], Tensor]:
     """Score each query that has a positive: name -> (Q,) float64, and these queries' labels (Q,)."""
-    names = list(names)
+    names, references = list(names), as_embeddings(embeddings)
     if not names:
         raise UsageError(f"names is empty: give at least one metric, such as {NAMES[0]!r}")
     labels = as_labels(labels, references)
@@ -202,7 +177,7 @@ def query_scores(
     most = len(labels) - (own is not None)
     needed = torch.stack(cutoffs).amax(dim=0).clamp(max=most)  # (Q,)
     scores = torch.empty(len(names), len(queries), dtype=torch.float64, device=labels.device)
-    for rows, ranking in rankings(queries, query_labels, references, labels, own, needed):
+    for rows, ranking in euclidean_rankings(queries, query_labels, references, labels, own, needed):
         for name, cutoff, score in zip(names, cutoffs, scores, strict=True):
             score[rows] = _score(name, ranking, cutoff[rows].clamp(max=most), positives[rows])
     return dict(zip(names, scores, strict=True)), query_labels

@@ -111,13 +111,9 @@ def layer_norm(methods: tuple[Method, ...]) -> tuple[Level, ...]:
 
 
 def sample_level(samples: tuple[int, int] | None) -> Level:
-    """The level of a sweep over `SAMPLES_PER_CLASS`."""
-    return Level("unbalanced" if samples is None else f"{samples[0]}x{samples[1]}", (balanced(samples),))
-
-
-def balanced(samples: tuple[int, int] | None) -> Method:
-    """Normalised softmax with a layout of `SAMPLES_PER_CLASS`."""
+    """The level of a sweep over `SAMPLES_PER_CLASS`: normalised softmax with this layout."""
+    images, classes = samples or (1, 75)
+    method = replace(METHODS[0], classes_per_batch=classes, images_per_class=images)
     if samples is None:
-        return replace(METHODS[0], classes_per_batch=75, images_per_class=1, sampler="random")
-    images, classes = samples
-    return replace(METHODS[0], classes_per_batch=classes, images_per_class=images)
+        return Level("unbalanced", (replace(method, sampler="random"),))
+    return Level(f"{images}x{classes}", (method,))

@@ -1,6 +1,5 @@
 """Many classes of few images, on icons: what they change in scores, and what weights for every class cost a loss."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -25,16 +24,16 @@ def icon_counts() -> dict[str, int]:
     joined: classes of several icons, which share an image. icons_joined: their icons. single: classes of one image.
     """
     drawn = icons.read_icons(icons.FOLDER)
-    of_class, images = (Counter(row[0] for row in rows) for rows in (drawn.icons, drawn.rows))
-    several = [count for count in of_class.values() if count > 1]
+    of_class, images = (table["class"].value_counts() for table in (drawn.icons, drawn.images))
+    several = of_class[of_class > 1]
     return {
         "icons": len(drawn.icons),
         "drawn": len(drawn.icons) * len(icons.STYLES),
-        "images": len(drawn.rows),
+        "images": len(drawn.images),
         "classes": len(images),
         "joined": len(several),
-        "icons_joined": sum(several),
-        "single": sum(count == 1 for count in images.values()),
+        "icons_joined": int(several.sum()),
+        "single": int((images == 1).sum()),
     }
 
 

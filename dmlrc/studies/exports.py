@@ -10,27 +10,24 @@ import pandas as pd
 
 from dmlrc import paths, plan, records, search
 from dmlrc.errors import MissingDataError
-from dmlrc.methods import Method
 from dmlrc.protocol import Study
 from dmlrc.studies import recorded
 
 
-def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None) -> list[str]:
+def to_journal(study: Study, path: Path) -> list[str]:
     """Write the searches of a study to a new Optuna journal, each as an Optuna study, and return their names.
 
-    methods: only these, which need not be the study's own; default all of the study. A search is named
-    "study/method/repetition" and has as attributes its study, data set, method, repetition, seed and commit. A trial
-    has those of its commit, processor, device, torch, steps, the seeds of its folds, and the reason where it gave no
-    value.
-    Where a record does not say when it was finished, its trial begins as the one before it ends, the first one as the
-    study does; the attribute "dates" says so.
+    A search is named "study/method/repetition" and has as attributes its study, data set, method, repetition, seed and
+    commit. A trial has those of its commit, processor, device, torch, steps, the seeds of its folds, and the reason
+    where it gave no value. Where a record does not say when it was finished, its trial begins as the one before it
+    ends, the first one as the study does; the attribute "dates" says so.
 
     Raises UsageError if the file exists, MissingDataError if there is no trial, DmlrcError if it cannot be written.
     """
     kept, written = records.load(study.name), []
     with paths.new_target(path) as new:
         searches = range(max(study.repetitions, kept.meta["repetitions"]))
-        for repetition, method in product(searches, study.methods if methods is None else methods):
+        for repetition, method in product(searches, study.methods):
             of_search = (kept.trials["method"] == method.name) & (kept.trials["repetition"] == repetition)
             trials = kept.trials[of_search].sort_values("trial").to_dict("records")
             if not trials:

