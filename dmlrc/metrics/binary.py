@@ -1,10 +1,13 @@
 """Binary embeddings: one bit a dimension, searched by Hamming distance (Zhai and Wu 2019)."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from dmlrc.metrics import retrieval
-from dmlrc.metrics.inputs import as_embeddings, as_query
+from dmlrc.metrics.inputs import as_embeddings
+from dmlrc.metrics.neighbours import blocks, exclude, inner_products
 
 
 def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
@@ -29,12 +32,27 @@ def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> di
     >>> evaluate_binary([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])
     {'map_at_r': 1.0}
     """
-    if query is not None:
-        queries, query_labels = as_query(query)
-        query = _signs(as_embeddings(queries, "query embeddings")), query_labels
-    return retrieval.retrieval_scores(_signs(as_embeddings(embeddings)), labels, names, query)
+    return retrieval.mean_scores(_rankings, as_embeddings(embeddings), labels, names, query)
+
+
+def _rankings(
+    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, needed: Tensor
+) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
+    """Rank as `retrieval.euclidean_rankings`; whole numbers need no second look."""
+    signs, reference_signs = _signs(queries), _signs(references)
+    for block in blocks(len(queries), len(references), queries.device):
+        rows = torch.arange(block.start, block.stop, device=labels.device)
+        distances = exclude(_distances(signs[rows], reference_signs), own, rows)
+        no_width = torch.zeros(len(rows), device=labels.device)
+        yield rows, retrieval.tied_ranking(distances, labels == query_labels[rows, None], int(needed.max()), no_width)
 
 
 def _signs(embeddings: Tensor) -> Tensor:
-    """+1 where a coordinate is above 0, else -1: a squared distance is 4 times the number of bits that differ."""
-    return torch.where(embeddings > 0, 1.0, -1.0)
+    """Bits of embeddings (N, D) as float32: +1 where a coordinate is above 0, else -1."""
+    return (embeddings > 0).float().mul_(2).sub_(1)
+
+
+def _distances(signs: Tensor, reference_signs: Tensor) -> Tensor:
+    """Signs (B, D), (N, D) -> (B, N). A matrix product, which is as fast as counting bits: products of signs are
+    whole numbers up to D, exact in float32."""
+    return inner_products(signs, reference_signs).neg_().add_(signs.shape[1]).div_(2)

@@ -14,7 +14,7 @@ the references: those of equal vectors do. That float32 rounds two distances ali
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -81,8 +81,7 @@ def retrieval_scores(embeddings, labels, names: Iterable[str] = NAMES, query=Non
     >>> retrieval_scores([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
     {'precision_at_1': 0.3333333333333333, 'recall_at_2': 0.6666666666666666}
     """
-    scores, _ = query_scores(embeddings, labels, names, query)
-    return {name: float(values.mean()) for name, values in scores.items()}
+    return mean_scores(euclidean_rankings, as_embeddings(embeddings), labels, names, query)
 
 
 def is_retrieval(name: str) -> bool:
@@ -136,7 +135,8 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     >>> result.classes.tolist(), result.queries.tolist(), result.scores["precision_at_1"].tolist()
     ([2, 3, 4], [2, 0, 3], [1.0, nan, 1.0])
     """
-    scores, asked = query_scores(embeddings, labels, names, query)
+    embeddings = as_embeddings(embeddings)
+    scores, asked = query_scores(euclidean_rankings, embeddings, labels, names, query)
     every = as_classes(labels if query is None else as_query(query)[1]).to(asked)
     classes, place = torch.cat([every, asked]).unique(return_inverse=True)
     place = place[len(every) :]  # (Q,)
@@ -150,9 +150,17 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     )
 
 
-def query_scores(embeddings, labels, names: Iterable[str], query=None) -> tuple[dict[str, Tensor], Tensor]:
+def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
+    """Score as `retrieval_scores` by any distance: rankings as `euclidean_rankings`; references: (N, D), checked."""
+    scores, _ = query_scores(rankings, references, labels, names, query)
+    return {name: float(values.mean()) for name, values in scores.items()}
+
+
+def query_scores(
+    rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None
+) -> tuple[dict[str, Tensor], Tensor]:
     """Score each query that has a positive: name -> (Q,) float64, and these queries' labels (Q,)."""
-    names, references = list(names), as_embeddings(embeddings)
+    names = list(names)
     if not names:
         raise UsageError(f"names is empty: give at least one metric, such as {NAMES[0]!r}")
     labels = as_labels(labels, references)
@@ -177,7 +185,7 @@ def query_scores(embeddings, labels, names: Iterable[str], query=None) -> tuple[
     most = len(labels) - (own is not None)
     needed = torch.stack(cutoffs).amax(dim=0).clamp(max=most)  # (Q,)
     scores = torch.empty(len(names), len(queries), dtype=torch.float64, device=labels.device)
-    for rows, ranking in euclidean_rankings(queries, query_labels, references, labels, own, needed):
+    for rows, ranking in rankings(queries, query_labels, references, labels, own, needed):
         for name, cutoff, score in zip(names, cutoffs, scores, strict=True):
             score[rows] = _score(name, ranking, cutoff[rows].clamp(max=most), positives[rows])
     return dict(zip(names, scores, strict=True)), query_labels

@@ -1,14 +1,14 @@
-"""Binary embeddings: scores against loops over the bits that differ, and against faiss."""
+"""Binary embeddings: distances against counting bits, scores against the Euclidean ones."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_metrics_retrieval import oracle
 
 from dmlrc import metrics
 from dmlrc.errors import UsageError
+from dmlrc.metrics.binary import _distances, _signs
 from dmlrc.metrics.retrieval import NAMES
 
 
@@ -18,33 +18,40 @@ def embedding(seed, n=60, dim=13):
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.sampled_from([1, 2, 3]), st.booleans())
-def test_scores_equal_loops_over_the_bits_that_differ(seed, dim, separate):
-    embeddings, labels = embedding(seed, n=9, dim=dim)
-    labels[:4] = [0, 0, 1, 1]
+@given(st.integers(0, 10**6), st.sampled_from([1, 7, 8, 9, 64, 300]))
+def test_distances_count_the_bits_that_differ(seed, dim):
+    embeddings, _ = embedding(seed, n=12, dim=dim)
     embeddings[0, 0] = 0.0
-    queries, query_labels = embedding(seed + 1, n=5, dim=dim)
-    query_labels[0] = 0
-    expected = [(queries > 0).tolist(), query_labels] if separate else []
-    ours = metrics.evaluate_binary(embeddings, labels, NAMES, (queries, query_labels) if separate else None)
-    assert ours == pytest.approx(oracle(NAMES, (embeddings > 0).tolist(), labels, *expected), abs=1e-12)
+    different = ((embeddings > 0)[:, None] != (embeddings > 0)).sum(axis=2)
+    np.testing.assert_array_equal(hamming_distances(embeddings), different)
 
 
-def test_neighbours_equal_faiss():
+def hamming_distances(embeddings):
+    signs = _signs(torch.from_numpy(embeddings))
+    return _distances(signs, signs)
+
+
+def test_distances_equal_faiss():
     faiss = pytest.importorskip("faiss")
-    embeddings, labels = embedding(0, n=200, dim=256)
+    embeddings, _ = embedding(0, n=200, dim=256)
     codes = np.packbits(embeddings > 0, axis=1)
     index = faiss.IndexBinaryFlat(256)
     index.add(codes)
-    theirs, columns = index.search(codes, 200)
-    scores = []
-    for i, (distances, found) in enumerate(zip(theirs, columns, strict=True)):
-        right = labels[found] == labels[i]
-        tied = (distances == distances[found != i].min()) & (found != i)
-        scores.append(right[tied].mean())
-    assert metrics.evaluate_binary(embeddings, labels, ["precision_at_1"])["precision_at_1"] == pytest.approx(
-        np.mean(scores), abs=1e-12
-    )
+    theirs, _ = index.search(codes, 20)
+    ours = hamming_distances(embeddings).sort(dim=1).values[:, :20]
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from([3, 13, 200]), st.booleans())
+def test_scores_equal_the_euclidean_scores_of_the_signs(seed, dim, separate):
+    """|s - t|^2 is 4 times the Hamming distance, ties included, which `evaluate` finds in another way."""
+    embeddings, labels = embedding(seed, dim=dim)
+    signs = np.where(embeddings > 0, 1.0, -1.0)
+    query = (embeddings[:9] + 0.5, labels[:9]) if separate else None
+    sign_query = (np.where(query[0] > 0, 1.0, -1.0), query[1]) if separate else None
+    ours = metrics.evaluate_binary(embeddings, labels, NAMES, query)
+    assert ours == pytest.approx(metrics.evaluate(signs, labels, NAMES, sign_query), abs=1e-12)
 
 
 def test_row_order_does_not_matter():

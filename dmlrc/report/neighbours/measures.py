@@ -143,7 +143,8 @@ def nearest_by_cosine(embeddings: np.ndarray) -> np.ndarray:
 
 def map_at_r_of_queries(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """MAP@R of each query, all of which have a positive: (n, D), (n,) -> (n,)."""
-    scores, _ = retrieval.query_scores(embeddings, labels, ["map_at_r"])
+    points = retrieval.as_embeddings(embeddings)
+    scores, _ = retrieval.query_scores(retrieval.euclidean_rankings, points, labels, ["map_at_r"])
     return scores["map_at_r"].numpy()
 
 
