@@ -56,10 +56,7 @@ def outcome(given: Counter) -> str:
 
 
 def report_card(edition: Sequence[StudyRecords], judged: Judged | None = None, of: str | None = None) -> pd.DataFrame:
-    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text).
-
-    of: the paper, default all.
-    """
+    """A row an exhibit: paper (only `of`), called, chapter, shows, outcome, counts of verdicts, order (as text)."""
     judgements = judge_all(edition, of) if judged is None else judged
     ranked, rows = _orders(edition, of), {}
     for id, exhibit in EXHIBITS.items():
@@ -136,15 +133,9 @@ _RANKED = {"musgrave": _ranked_by_musgrave, "roth": _ranked_by_roth, "fehervari"
 
 def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:
     """Publish `report_card` under a name: the answer beside the id, which leads to the exhibit. given: of `table`."""
-    heads = {
-        "outcome": "ours",
-        "extent": "by how much",
-        "shows": "it shows",
-        "called": "in the paper",
-        "paper": "paper",
-    }
-    if frame["paper"].nunique() == 1:
-        del heads["paper"]
+    heads = {"outcome": "ours", "extent": "by how much", "shows": "it shows", "called": "in the paper"}
+    if frame["paper"].nunique() > 1:
+        heads["paper"] = "paper"
     cells = frame.assign(extent=list(map(_measure, frame.itertuples())))[list(heads)].rename(columns=heads)
     links = {id: f"{chapter}.html#{id}" for id, chapter in frame["chapter"].items()}
     publish.table(name, cells.rename_axis("Id"), caption, data=frame, wrap=True, links=links, **given)
@@ -162,10 +153,7 @@ def _measure(row: tuple) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """The numbers behind the page's text; verdicts are those on sentences of the five papers that need records.
-
-    For each data set, the verdict on every claim as well, the later papers' included.
-    """
+    """The numbers behind the page's text; counts are of the five papers' sentences that need records."""
     judgements = judge_all(edition)
     exhibits = report_card(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)

@@ -35,9 +35,7 @@ def lead(
     setting: str = "separated",
     lowest: bool = False,
 ) -> Estimate:
-    """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
-
-    lowest: minus the worst of them.
+    """The mean of rows minus the best (lowest: the worst) of others (default all), by its mean; of a sweep, at a level.
 
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
     claim that the rows are best. With one other it is a plain difference.
@@ -52,10 +50,7 @@ def lead(
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
-    """`lead` of rows that share no search: the noise of seeds alone says nothing of how far apart they may lie.
-
-    So it has no interval where each was searched once.
-    """
+    """`lead` of rows that share no search: no interval where each was searched once, since seeds alone say nothing."""
     estimate = lead(main, metric=metric, setting=setting, **rows)
     again = measures.repeated(measures.wide(main, metric, setting))
     return estimate if again else Estimate(estimate.value, np.nan, np.nan, 1, "searches")
@@ -108,10 +103,9 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
-    """The lead of a row over the mean of the others in one metric, minus its lead in another.
+    """The lead of a row over the mean of the others in one metric, minus its lead in another, of the same models.
 
-    Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
-    difference is taken first.
+    Each in standard deviations over the others, taken as known.
     """
     parts = [measures.wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
     scaled = [part / part.mean().drop(row, errors="ignore").std() for part in parts]
@@ -232,10 +226,7 @@ def trunks_over_rows(records: StudyRecords) -> Estimate:
 
 
 def levels_apart(records: StudyRecords, *, first: Collection[str], second: Collection[str]) -> Estimate:
-    """Mean R@1 at some levels of a sweep minus that at others; each method is a unit.
-
-    Levels that a study lacks do not count.
-    """
+    """Mean R@1 at some levels of a sweep, as far as a study has them, minus that at others; each method is a unit."""
     table = measures.sweep_scores(records).mean().unstack("level")
     one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
     gains = (one - other).dropna()
@@ -244,10 +235,7 @@ def levels_apart(records: StudyRecords, *, first: Collection[str], second: Colle
 
 
 def largest_fall(records: StudyRecords) -> Estimate:
-    """Fall of the relative performance from the best to the worst level, for the method with the largest.
-
-    The method and its two levels are chosen by the other reruns, for each rerun anew.
-    """
+    """The largest fall of a method's relative performance from its best level to its worst, chosen by other reruns."""
     table = measures.relative_sweep(records)
     means = table.mean().unstack("level").dropna()
     need(
@@ -264,10 +252,7 @@ def largest_fall(records: StudyRecords) -> Estimate:
 
 
 def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
-    """The gain of one level over another in the row that gains most, minus that in the row that gains least.
-
-    Both rows are chosen by the other reruns, see `held_out`.
-    """
+    """The gain of one level over another of the row that gains most, minus that of the least: see `held_out`."""
     table = measures.sweep_scores(records)
     need({first, second} <= set(table.columns.get_level_values("level")), f"no objective with {first} and {second}")
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)

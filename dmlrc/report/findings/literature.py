@@ -103,10 +103,9 @@ def same_losses() -> pd.DataFrame:
 
 
 def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """MAP@R (concatenated) of the two rows that are one function: in the Reality Check's tables, and in these studies.
+    """Concatenated MAP@R of the two rows that are one function: in the Reality Check's tables, and in these studies.
 
-    gap: their difference, absolute; noise: the sum of their 95 % half widths, NaN where the table has none; range: best
-    minus worst method; share: gap / range.
+    gap: their distance; noise: the sum of their 95 % half widths; range: best minus worst method; share: gap / range.
     """
     frames, rows = published.musgrave_tables() | {records.name: tables.accuracy(records) for records in edition}, {}
     for name, frame in frames.items():
@@ -146,10 +145,7 @@ def claims_of_proxy_nca_pp() -> pd.DataFrame:
 
 
 def repeated_baselines() -> pd.DataFrame:
-    """The baselines of the lifted-structure paper of 2016, and who printed them to the digit afterwards.
-
-    later: number of later papers; read: of how many whose number was read.
-    """
+    """The baselines of the lifted-structure paper of 2016, and who printed them later, of so many that were read."""
     claims, source, rows = published.claims(), "Song et al., Lifted Structured Feature Embedding", []
     for baseline in tables.CLASSICS:
         part = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
@@ -177,10 +173,7 @@ def claimed_and_fair_gains() -> pd.DataFrame:
 
 
 def table_against_plot() -> pd.DataFrame:
-    """The cells of Fehervari et al.'s tables that differ from the authors' own plots.
-
-    reported: by the original paper, R@1 only; plot_is_reported: the plotted number is the reported one.
-    """
+    """The cells of Fehervari et al.'s tables that differ from the authors' own plots; reported: by the original."""
     frame = published.fehervari_results()
     frame = frame[frame["plotted"].notna()].rename(columns={"reported_r1": "reported"})
     frame = frame[["dataset", "method", "trunk", "metric", "value", "plotted", "reported"]]

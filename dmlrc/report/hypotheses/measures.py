@@ -87,7 +87,7 @@ class Judged:
 
 
 def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
-    """The verdict on all `wanted` findings: not kept if one is not, not tested if one is missing, kept if all, or open."""
+    """The verdict on `wanted` findings: not kept if one is not, not tested if one lacks, kept if all are, else open."""
     verdicts = [finding.verdict for finding in findings]
     if NOT_KEPT in verdicts:
         return NOT_KEPT
