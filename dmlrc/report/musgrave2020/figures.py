@@ -329,7 +329,7 @@ def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFram
         charts.years(below, paper[name], hollow=True)
         above.set_title(name, fontsize=9)
         values = 100 * np.array([part["r1"].min(), part["r1"].max(), *paper[name]["value"]])
-        above.set_ylim(_span(values.min(), values.max()))
+        above.set_ylim(axis_span(values.min(), values.max()))
         below.set(xlim=(2004.5, 2020.5), xticks=(2006, 2013, 2020))
     for axis, text in zip(axes[:, 0], ("claimed: P@1, %", "tuned alike: P@1, %"), strict=True):
         axis.set_ylabel(text)
@@ -348,7 +348,7 @@ def measured_over_the_years(
     figure, axes = style.canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
         charts.years(axis, frame, methods)
-        axis.set_ylim(_span(100 * frame["value"].min(), 100 * frame["value"].max()))
+        axis.set_ylim(axis_span(100 * frame["value"].min(), 100 * frame["value"].max()))
         style.untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
         axis.set_title(style.narrow(title), fontsize=8)
         last = max(2020, frame["year"].max())
@@ -361,7 +361,7 @@ def measured_over_the_years(
     return figure
 
 
-def _span(low: float, high: float) -> tuple[float, float]:
+def axis_span(low: float, high: float) -> tuple[float, float]:
     """The limits of an axis in percent that spans so many points, or all that there is to show."""
     half = max(SPAN, high - low + 4) / 2
     middle = np.clip(np.nan_to_num((low + high) / 2, nan=50), half, max(100 - half, half))
