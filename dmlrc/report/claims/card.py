@@ -1,7 +1,7 @@
 """The report card: what became of every table and figure of the five papers, here."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -105,30 +105,19 @@ def _orders(edition: Sequence[StudyRecords], of: str | None) -> dict[str, str]:
 
 def _correlations(edition: Sequence[StudyRecords], of: str | None = None) -> pd.DataFrame:
     """The id of a table, a study, and rho, the rank correlation of their methods; one for each column of a table."""
-    rows = (row for paper, ranked in _RANKED.items() if of in (None, paper) for row in ranked(edition))
-    return pd.DataFrame(rows, columns=["id", "study", "rho"])
-
-
-def _ranked_by_musgrave(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    for study in edition:
+    rows = []
+    for study in edition if of in (None, "musgrave") else ():
         for number, part in enumerate(published.musgrave_tables().values(), 3):
-            yield f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
-
-
-def _ranked_by_roth(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    agreement = roth.agreement(editions.records_around(edition, "roth2020"))
-    for row in agreement[agreement["metric"] == "precision_at_1"].itertuples():
-        yield "roth-t2", row.study, row.rho
-
-
-def _ranked_by_fehervari(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    ours = editions.records_around(edition, "fehervari2019")
-    for row in fehervari.orders(ours).itertuples():
-        if row.first in ours and row.second in OF_FEHERVARI:
-            yield OF_FEHERVARI[row.second], row.first, row.rho
-
-
-_RANKED = {"musgrave": _ranked_by_musgrave, "roth": _ranked_by_roth, "fehervari": _ranked_by_fehervari}
+            rows.append((f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]))
+    if of in (None, "roth"):
+        agreement = roth.agreement(editions.records_around(edition, "roth2020"))
+        agreement = agreement[agreement["metric"] == "precision_at_1"]
+        rows += [("roth-t2", row.study, row.rho) for row in agreement.itertuples()]
+    if of in (None, "fehervari"):
+        orders = fehervari.orders(ours := editions.records_around(edition, "fehervari2019"))
+        orders = orders[orders["first"].isin(list(ours)) & orders["second"].isin(list(OF_FEHERVARI))]
+        rows += [(OF_FEHERVARI[row.second], row.first, row.rho) for row in orders.itertuples()]
+    return pd.DataFrame(rows, columns=["id", "study", "rho"])
 
 
 def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:

@@ -44,9 +44,8 @@ def lead(
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
     need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return measures.contrast_of_rows(
-        table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmin() if lowest else rivals.idxmax(): -1}
-    )
+    rival = rivals.idxmin() if lowest else rivals.idxmax()
+    return measures.contrast_of_rows(table, dict.fromkeys(rows, 1 / len(rows)) | {rival: -1})
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
@@ -58,9 +57,8 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
 
 def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, float], metric: str) -> Estimate:
     """A weighted sum of rows of two tables that were searched alike."""
-    return measures.contrast_of_rows(
-        pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1), weights
-    )
+    both = pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1)
+    return measures.contrast_of_rows(both, weights)
 
 
 def log_of_the_best(main: StudyRecords, *, rows: Sequence[str], setting: str) -> Estimate:
@@ -96,9 +94,8 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
     """Relative gain of the newer methods' mean score over that of some classics; it ends where a score is perfect."""
     table = measures.finished_rows(measures.wide(main, metric, JOINED))
     new = table.columns.difference(CLASSICS)
-    need(
-        set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
-    )
+    there = set(classics) <= set(table) and len(new)
+    need(there, f"no finished rerun of {' and '.join(classics)}, or of newer methods")
     return statistics.relative(table.mean(), new, classics, functools.partial(measures.contrast_of_rows, table))
 
 
@@ -238,10 +235,8 @@ def largest_fall(records: StudyRecords) -> Estimate:
     """The largest fall of a method's relative performance from its best level to its worst, chosen by other reruns."""
     table = measures.relative_sweep(records)
     means = table.mean().unstack("level").dropna()
-    need(
-        len(means) and means.shape[1] > 1 and len(table) > 1,
-        f"no objective with two levels of {records.name} and two reruns",
-    )
+    several = len(means) and means.shape[1] > 1 and len(table) > 1
+    need(several, f"no objective with two levels of {records.name} and two reruns")
     falls = []
     for rerun in table.index:
         others = table.drop(index=rerun).mean().unstack("level").dropna()
@@ -265,16 +260,14 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
 
 def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -> Estimate:
     """A metric at the end of the training curves of one row minus that of another, Welch's over the reruns."""
-    return measures.seeds_only(
-        statistics.welch(*(measures.curve_at(records, metric, row) for row in (first, second)), "reruns")
-    )
+    ends = (measures.curve_at(records, metric, row) for row in (first, second))
+    return measures.seeds_only(statistics.welch(*ends, "reruns"))
 
 
 def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
     """One metric minus another at the end of the curves of a row, over the reruns."""
-    return measures.over_reruns(
-        (measures.curve_at(records, first, row) - measures.curve_at(records, second, row)).dropna()
-    )
+    one, other = (measures.curve_at(records, metric, row) for metric in (first, second))
+    return measures.over_reruns((one - other).dropna())
 
 
 UNTRAINED = "contrastive@untrained"

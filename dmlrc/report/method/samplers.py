@@ -9,7 +9,7 @@ from dmlrc.report.method.notes import read_notes
 
 @dataclass(frozen=True)
 class SamplerNote:
-    """Markdown; draws: what a batch holds, source: who draws so. code: the names in `dmlrc.data.batches` that are shown."""
+    """Markdown; draws: what a batch holds, source: who draws so. code: names in `dmlrc.data.batches` that are shown."""
 
     label: str
     idea: str

@@ -149,7 +149,7 @@ def map_at_r_of_queries(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarra
 
 
 def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:
-    """MAP@R of the untrained trunk's space after a random linear layer to `dim`, where training begins: mean of draws."""
+    """MAP@R of the untrained trunk's space after a random linear layer to `dim` numbers, where training begins."""
     rng, scores = np.random.default_rng(0), []
     for _ in range(draws):
         projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))
