@@ -80,10 +80,7 @@ def at_level(records: StudyRecords, level: str, metric: str = R1) -> pd.DataFram
 
 
 def relative_sweep(records: StudyRecords) -> pd.DataFrame:
-    """`sweep_scores` of the relative performance of Figs. 2 and 3 of Roth et al., the mean over `AGGREGATED`.
-
-    Each metric is divided by its maximum over the sweep's levels, of the means over the reruns, for each row.
-    """
+    """`sweep_scores`, each metric over its largest mean of a row's levels, then averaged: Figs. 2, 3 of Roth et al."""
     parts = [sweep_scores(records, metric) for metric in AGGREGATED]
     highest = [part.mean().groupby(level="row").max()[part.columns.get_level_values("row")] for part in parts]
     return sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
@@ -170,9 +167,6 @@ def over_reruns(values: Iterable[float]) -> Estimate:
 
 
 def held_out(table: pd.DataFrame) -> list[float]:
-    """The lead of the best column over the worst on each unit (row), for which both are chosen by the other units.
-
-    Were they chosen and compared on the same units, noise alone would set them apart.
-    """
+    """The lead of the best column over the worst on each unit (row), for which both are chosen by the other units."""
     others = {unit: table.drop(index=unit).mean() for unit in table.index}
     return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]

@@ -100,10 +100,7 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
-    """The lead of a row over the mean of the others in one metric, minus its lead in another, of the same models.
-
-    Each in standard deviations over the others, taken as known.
-    """
+    """The lead of a row over the mean of the others in one metric minus that in another, in their known SDs."""
     parts = [measures.wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
     scaled = [part / part.mean().drop(row, errors="ignore").std() for part in parts]
     table = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")

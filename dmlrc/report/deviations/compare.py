@@ -78,10 +78,7 @@ def _protocol(paper: str, records: StudyRecords) -> Protocol:
 
 
 def ledger(paper: str, by_study: ByStudy) -> pd.DataFrame:
-    """The numbered deviations of studies from a paper, and what it leaves open; columns `COLUMNS`, index from 1.
-
-    A row stands for all studies; where they differ from one another, each is named.
-    """
+    """The numbered deviations of studies from a paper, and what it leaves open; studies are named where they differ."""
     fields, own = read_deviations(paper)
     theirs = {name: _protocol(paper, records) for name, records in by_study.items()}
     rows = [_field(by_study, theirs, name, field) for name, field in fields.items()]

@@ -19,10 +19,7 @@ GROUPS = {
 
 
 def orders_figure(columns: Mapping[str, pd.Series]) -> Figure:
-    """The order of the methods in one table after another, as shares of its length; the two that move most in colour.
-
-    columns: heading -> R@1 by method.
-    """
+    """The order of the methods by R@1, a column a table, as shares of its length; the two that move most in colour."""
     ranks = pd.DataFrame({name: values.rank(ascending=False) for name, values in columns.items()})
     places = (ranks - 1) / (ranks.max() - 1)
     moves = (places.max(axis=1) - places.min(axis=1)).where(places.notna().sum(axis=1) > 2)

@@ -70,10 +70,7 @@ def supcon(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
 
 
 def same_losses() -> pd.DataFrame:
-    """Losses that are older ones, on one random batch in float64, a row a pair: their `loss_change`.
-
-    The last row is no identity: with four images a class the other positives stay in SupCon's denominator.
-    """
+    """Losses that are older ones on one random batch: their `loss_change`, a row a pair; the last is no identity."""
     embeddings, labels, W = made_batch(classes=8, batch=24, dim=16)
     of_two, of_four = torch.arange(12).repeat_interleave(2), torch.arange(6).repeat_interleave(4)
     ntxent = losses.create("ntxent", temperature=0.1)
@@ -159,10 +156,7 @@ def repeated_baselines() -> pd.DataFrame:
 
 
 def claimed_and_fair_gains() -> pd.DataFrame:
-    """Mean gain in P@1 over the two classics, as papers of 2017 to 2019 claim it and as the Reality Check measures it.
-
-    fair: of the newer methods, concatenated, in its Tables 3-5.
-    """
+    """Mean gain in P@1 over the two classics, as papers of 2017 to 2019 claim it; fair: in the Reality Check."""
     measured, rows = published.musgrave_tables(), []
     for baseline in tables.CLASSICS:
         claims = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["gain"]

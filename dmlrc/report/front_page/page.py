@@ -46,10 +46,7 @@ def published_leads(baseline: str) -> dict[str, float]:
 
 @records.derived_once(tuple)  # for the figure, the table and the text
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The lead of the newer losses over each of 2006, percent: study, dataset, metric, over, which, value, low, high.
-
-    which: "mean", or "best" of the newer ones.
-    """
+    """Leads over the losses of 2006, percent: study, dataset, metric, over, which (mean, best), value, low, high."""
     rows = []
     for study in edition:
         for metric in ("precision_at_1", "map_at_r"):

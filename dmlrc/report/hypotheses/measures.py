@@ -143,10 +143,7 @@ def recorded_hypotheses() -> list[str]:
 
 
 def comparison_of(counted: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
-    """The methods of a study with the noise of search; where it has one repetition, that of the first lender that can.
-
-    lenders: in the order of the preregistration, the study on the same data set first.
-    """
+    """The methods of a study with the noise of search; of one repetition, that of the first of the lenders that can."""
     for lender in [counted, *lenders]:
         edition = [source.records for source in (counted, lender) if source.records is not None]
         compared = significance.compare(counted.records, edition, metric)
@@ -216,10 +213,7 @@ def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]
 
 
 def equality(study: str) -> pd.DataFrame | None:
-    """Beside H5 and H8: all pairs with whether they are equal, and equal_within_half, by the narrower margin.
-
-    None where no luck of search is known.
-    """
+    """Beside H5 and H8: all pairs, equal and equal_within_half, by the narrower margin; None without luck of search."""
     compared = _lucky(counted_records(study), study)
     if compared is None:
         return None

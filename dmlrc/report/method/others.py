@@ -190,10 +190,7 @@ def _standing(means: pd.DataFrame, apart: Collection[str] = ()) -> pd.DataFrame:
 
 
 def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
-    """The row of a table with the highest mean R@1: first, mean, tied (how many with it), lift (all); {} without any.
-
-    tied: by the noise of seeds; NaN where each row was run once.
-    """
+    """The row with the highest mean R@1: first, mean, tied (how many; NaN of single runs), lift of all; or {}."""
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
     means = means[means.index.isin([*names, PRETRAINED])]

@@ -125,10 +125,7 @@ def _legend_of_uses(axis: Axes) -> None:
 
 
 def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:
-    """musgrave-search: best value so far against the trial, as a share of the search's final best; a panel a method.
-
-    ours: study -> `tables.best_so_far`. published: `published.search_traces()`, drawn in grey.
-    """
+    """musgrave-search: `tables.best_so_far` as a share of the final best, a panel a method; grey: published traces."""
     names, dashes = list(tables.METHODS), dict(zip(ours, cycle(("-", "--", ":", "-.")), strict=False))
     figure, axes = style.canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
@@ -177,10 +174,7 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
 
 
 def importance_figure(shares: pd.DataFrame) -> Figure:
-    """Share of the trials' variance that each hyperparameter explains by itself: a bar a method, largest part first.
-
-    shares: `tables.importance`. Methods stand by their largest part; a part is named where its name fits into it.
-    """
+    """Draw `tables.importance`: a bar a method, its largest part first; a part is named where its name fits into it."""
     shares = shares.sort_values("importance", ascending=False)
     largest = shares.groupby("method")["importance"].max().sort_values(ascending=False)
     figure, axis = charts.panel(0.8 + 0.3 * len(largest), xlabel="share of the trials' variance, %")

@@ -99,10 +99,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
 
 
 def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Concatenated MAP@R of every method in a study and in a published table: study, dataset, method, ours, theirs.
-
-    theirs: data set -> one data set of `published.musgrave_results`.
-    """
+    """Concatenated MAP@R of every method in a study and in each of `theirs`: study, dataset, method, ours, theirs."""
     rows = []
     for records in edition:
         for name, frame in theirs.items():
@@ -155,10 +152,7 @@ def _printed(table: str) -> pd.DataFrame:
 
 
 def random_trunk_cells(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Table 2 of the Reality Check and ours: NMI of random trunks, in percent, last by `untrained.nmi_of_random`.
-
-    nmi_by_dataset: data set -> `untrained.random_trunks`.
-    """
+    """Table 2 of the Reality Check and ours (`untrained.random_trunks`): NMI of random trunks, last by its formula."""
     table, chance = _printed("Table 2"), {}
     for name, frame in nmi_by_dataset.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):

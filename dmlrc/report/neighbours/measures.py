@@ -48,10 +48,7 @@ class Space:
 
 
 def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
-    """The gallery before training, then under each method: one model each, of the first fold, seed 0, `tuned` settings.
-
-    epochs: at most; default the study's.
-    """
+    """The gallery before training, then by each method at `tuned` settings, first fold, seed 0; epochs: at most."""
     study = studies.get(STUDIES[gallery.dataset])
     most = study.effective_protocol.max_epochs
     protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))

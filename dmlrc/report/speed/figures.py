@@ -29,10 +29,7 @@ def peers_figure(peers: pd.DataFrame) -> Figure:
 
 
 def growth_figure(times: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
-    """Seconds and megabytes of evaluation by images; then of a proposal by trials, of a study by workers.
-
-    times: `page.growth`; exponents: `page.exponents`, which stand in the legend.
-    """
+    """Seconds and megabytes (`page.growth`) of evaluation by images; of a proposal by trials, of a study by workers."""
     of_images, (seconds, memory) = _stacked()
     of_searches, (proposal, study) = _stacked()
     for task, part in times.groupby("task", sort=False):

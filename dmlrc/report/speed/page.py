@@ -109,9 +109,6 @@ FACTS = ("machine", "device", "torch", "pytorch_metric_learning", "commit", "dat
 
 
 def made_on(times: pd.DataFrame) -> dict[str, str]:
-    """The machine, versions, commit and date of measurements, and the most processes beside them: name -> text.
-
-    times: `peers` or `growth`.
-    """
+    """The machine, versions, commit and date of `peers` or `growth`, and the most processes beside them: texts."""
     facts = {name.replace("_", "-"): ", ".join(times[name].unique()) for name in FACTS if name in times}
     return facts | {"other processes": f"at most {times['load'].max():.1f}"}

@@ -68,10 +68,7 @@ class Part:
 
 @functools.lru_cache(maxsize=16)  # for the figure, the table and the text
 def parts(records: StudyRecords) -> list[Part]:
-    """All parts of which the records of a study, its rate grid and the experiments around it know something.
-
-    What moves the methods most against one another stands first; what is known of one method only, last.
-    """
+    """All parts of which something is known; what moves the methods most against one another stands first."""
     one_each = (loss, search, seed, folds, class_order, test_classes, recipe)
     candidates = (*learning_rate(records), *sweeps(records), *(part(records) for part in one_each))
     present = [part for part in candidates if part is not None]
@@ -216,10 +213,7 @@ def folds(records: StudyRecords) -> Part | None:
 
 
 def class_order(records: StudyRecords) -> Part | None:
-    """The split of the classes into training and test: random orders of them, methods at equal settings.
-
-    Without the data set's own order, whose distance from the random ones is another question.
-    """
+    """The split into training and test classes: random orders of them, without the data set's own; equal settings."""
     means = {
         name: significance.scores(study, METRIC, "separated").groupby("method")["value"].mean()
         for name, study in experiments.class_orders(records.name).items()

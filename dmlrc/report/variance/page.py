@@ -174,10 +174,7 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
 
 
 def _of_rates(at: AtRates) -> dict[str, float | str]:
-    """The effects of too high a rate on the test scores, in points.
-
-    gaps: how many gaps between two losses change by more than noise; newer: the newer losses over the contrastive one.
-    """
+    """Effects of too high a rate, in points: gaps that change by more than noise; the newer losses over contrastive."""
     table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
     stopped = at.by_rate[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     named = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}

@@ -21,10 +21,7 @@ FAR = 0.03
 
 
 def tuning_curves(records: StudyRecords) -> pd.DataFrame:
-    """Validation MAP@R of a search by its number of trials: one row per number, from 1, and one column per method.
-
-    The best trial so far of the searches as they were made, mean over the repetitions.
-    """
+    """Validation MAP@R of a search, mean over the repetitions: a row a number of trials, from 1, a column a method."""
     best = tables.best_after(records)
     means = {method: part.mean(skipna=False) for method, part in best.groupby(level="method")}
     return pd.DataFrame(means)[tables.ordered(means)].rename_axis("trials")
