@@ -74,7 +74,7 @@ def _protocol(paper: str, records: StudyRecords) -> Protocol:
         return replace(musgrave2020.PROTOCOL, **musgrave2020.VALIDATION.get(dataset.removesuffix("crops"), {}))
     if paper == "zhai2019" and dataset.startswith("cub200"):
         return zhai2019.CUB200_PROTOCOL
-    return next(each.protocol for each in papers.ALL if each.key == paper)
+    return next(known.protocol for known in papers.ALL if known.key == paper)
 
 
 def ledger(paper: str, by_study: ByStudy) -> pd.DataFrame:

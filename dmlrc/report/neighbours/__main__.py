@@ -3,5 +3,5 @@
 from dmlrc.report.neighbours import gallery, measures
 
 if __name__ == "__main__":
-    for each in (gallery.grocery(), gallery.glyphs()):
-        measures.record_spaces(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])
+    for shown in (gallery.grocery(), gallery.glyphs()):
+        measures.record_spaces(shown, measures.LOSSES[shown.dataset], measures.EPOCHS[shown.dataset])
