@@ -11,10 +11,10 @@ from dmlrc import studies
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.hypotheses import measures, page, whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, KEPT, LAST_BLOCK, NOT_KEPT, NOT_TESTED, OPEN
-from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, StudyPair
+from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN
 
 EVERYTHING, ALONE = LAST_BLOCK[CARS], EMBEDDER[CARS]
-LONG = StudyPair(LAST_BLOCK[CUB], EMBEDDER[CUB])
+LONG = LAST_BLOCK[CUB], EMBEDDER[CUB]
 EIGHT = [method.name for method in studies.get(EVERYTHING).methods]
 FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
 
@@ -22,9 +22,7 @@ FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
 @pytest.fixture
 def networks(recorded, monkeypatch):
     """The records, with the table of frozen features; pairs of existing names stand for those of whole networks."""
-    monkeypatch.setattr(
-        whole, "PAIRS", {CARS: (LONG, StudyPair(EVERYTHING, ALONE)), CUB: (StudyPair("no-such", "study"),)}
-    )
+    monkeypatch.setattr(whole, "PAIRS", {CARS: (LONG, (EVERYTHING, ALONE)), CUB: (("no-such", "study"),)})
     monkeypatch.setattr(whole, "FEWER", {EVERYTHING: (FOUR, 2)})
     recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
     return recorded
@@ -53,11 +51,11 @@ def only(found, methods, reruns=9):
 
 class TestWhatIsJudged:
     def test_the_studies_are_those_of_the_preregistration(self):
-        assert [pair.everything for pair in whole.PAIRS[CARS]] == [
+        assert [everything for everything, _ in whole.PAIRS[CARS]] == [
             "cars196crops-depths/mobilenetv2-whole-2000",
             "cars196crops-depths/mobilenetv2-whole",
         ]
-        assert [pair.alone for pair in whole.PAIRS[CUB]] == ["cub200-2010-depths/mobilenetv2-embedder-2000"]
+        assert [alone for _, alone in whole.PAIRS[CUB]] == ["cub200-2010-depths/mobilenetv2-embedder-2000"]
         half = whole.FEWER["cars196crops-depths/mobilenetv2-half"]
         assert half == ((*FOUR, "cosface", "proxy_anchor"), 3)
         assert whole.FEWER["cars196crops-depths/mobilenetv2-whole"] == (tuple(FOUR), 2)
@@ -81,12 +79,12 @@ class TestWhatIsJudged:
 
         put(networks, flat(0.02, EIGHT))
         assert on() == (EVERYTHING, ALONE)
-        networks[LONG.everything] = study(LONG.everything, flat(0.02, EIGHT))
+        networks[LONG[0]] = study(LONG[0], flat(0.02, EIGHT))
         assert on() == (EVERYTHING, ALONE)  # its twin is missing
-        networks[LONG.alone] = study(LONG.alone, flat(0.1, EIGHT))
-        assert on() == (LONG.everything, LONG.alone)
+        networks[LONG[1]] = study(LONG[1], flat(0.1, EIGHT))
+        assert on() == LONG
         assert whole.newer_gain_little_in_networks(CARS).on == on()
-        networks[LONG.everything] = only(networks[LONG.everything], EIGHT[1:])
+        networks[LONG[0]] = only(networks[LONG[0]], EIGHT[1:])
         assert on() == (EVERYTHING, ALONE)
         assert whole.losses_matter_less(CUB).verdict == NOT_RUN
 
@@ -207,15 +205,15 @@ class TestRanges:
 
     def test_the_interval_covers_the_ratio(self):
         """Of ten methods, three reruns, luck and ranges as on Cars crops, at three true ratios."""
-        rng, made = np.random.default_rng(0), 150
+        rng, made, of = np.random.default_rng(0), 150, whole.range_over_mean
         for true in (0.6, 1.0, 1.4):
             inside = 0
             for _ in range(made):
                 places = np.append(rng.random(8), [0, 1]) - 0.5
                 centres = [1 + spread * places / (1 - spread * places.mean()) for spread in (0.3 * true, 0.3)]
-                wanted = np.divide(*(whole.range_over_mean(each) for each in centres))
+                wanted = np.divide(*map(of, centres))
                 groups = [(rng.normal(each, 0.014), np.full(10, 0.014)) for each in centres]
-                found = whole.ratio(groups, draws=1000)
+                found = statistics.parametric_bootstrap(groups, lambda one, other: of(one) / of(other), 1000)
                 inside += found.low <= wanted <= found.high
             assert inside / made > 0.91
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from dmlrc.papers import after2019
 from dmlrc.report import charts, labels, published, style, svg
 from dmlrc.report.after2019.page import METHODS, SINCE, has_trend
+from dmlrc.report.musgrave2020.figures import axis_span
 from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
@@ -27,8 +28,7 @@ TRUNK_STYLES = {
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
     """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
-    table: of `page`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
-    what was measured has a red one too, without the two losses of 2006.
+    table: `claims_with_trunks`. panels: title -> `tables.measured_by_year`. Lines: of what `has_trend`.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
     return [*style.share_axes(drawings), _measured(panels)]
@@ -49,9 +49,8 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
         charts.years(axis, frame, after2019.KNOWN)
         if frame.empty:
             axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
-        middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
-        axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # 50 points, as in musgrave-f4
-        axis.set(xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
+        ends = axis_span(100 * frame["value"].min(), 100 * frame["value"].max())
+        axis.set(ylim=ends, xlabel="", ylabel="", xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
         axis.set_title(f"{title}, measured" if len(panels) == 1 else title, fontsize=9)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
@@ -77,10 +76,7 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
-    """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
-
-    scores: study -> `page.leads_over_best`. The last row has the fourteen.
-    """
+    """after2019-leads: study -> `page.leads_over_best`, a panel each; the last row has the fourteen."""
     figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
     for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):
         _draw_leads(axis, 100 * frame)

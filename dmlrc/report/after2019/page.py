@@ -4,6 +4,7 @@ Experiment: after2019, under the protocol and budget of the main study it stands
 """
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, statistics, tables
+from dmlrc.report.findings.training import value_and_gradient
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.results_table import results_table
 
@@ -36,7 +38,7 @@ DESCRIPTIONS = {
     "recall_at_k": "recall at k in the batch, averaged over k, with sigmoids for both steps",
 }
 TRUNKS = ("GoogLeNet", "BN-Inception", "ResNet50", "ResNet50, 2048-d", "ViT", "other")
-"""The trunks that claims are kept apart by."""
+"""The trunks that claims are kept apart by; those of "other" have no trend."""
 PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
 SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
 NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
@@ -69,7 +71,7 @@ def later_methods() -> pd.DataFrame:
 
 
 def identities(seed: int = 0) -> pd.DataFrame:
-    """Pairs of losses on one random batch, float64: columns loss, other, batch, value, value_other, gradient.
+    """Pairs of losses on one random batch, float64: loss, other, batch, value, value_other, gradient.
 
     gradient: the largest difference of the two gradients for an embedding, relative to the largest entry.
     """
@@ -85,15 +87,12 @@ def _scored(name: str, params: Mapping[str, float], images: int, seed: int) -> t
     """A loss and its gradient for a batch of 32 random images of 16 dimensions; class vectors are the same for all."""
     generator = torch.Generator().manual_seed(seed)
     raw = torch.randn(32, 16, generator=generator, dtype=torch.float64)
-    embeddings = F.normalize(raw).requires_grad_()
     labels = torch.arange(32) // images
     loss = losses.create(name, num_classes=32 // images, embedding_dim=16, **params).double()
     for weights in loss.parameters():
         directions = torch.randn(32 // images, 16, generator=generator, dtype=torch.float64)
         weights.data = directions if weights.shape == directions.shape else directions.T
-    value = loss(embeddings, labels)
-    (gradient,) = torch.autograd.grad(value, embeddings)
-    return value.item(), gradient
+    return value_and_gradient(lambda embeddings: loss(embeddings, labels), F.normalize(raw))
 
 
 def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -136,14 +135,11 @@ def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for years, part in (("all", table), (f"since {SINCE}", table[table["year"] >= SINCE])):
-        for dataset in published.DATASETS:
-            rows_of = part[part["dataset"] == dataset]
-            groups = {"all trunks": rows_of} | dict(list(rows_of[rows_of["trunk"] != "other"].groupby("trunk")))
-            for name in ("all trunks", *TRUNKS):
-                group = groups.get(name)
-                if group is not None and has_trend(group):
-                    trend = statistics.slope(group["year"], group["r1"])
-                    rows.append((dataset, name, years, trend.value, trend.half, trend.n))
+        for dataset, name in itertools.product(published.DATASETS, ("all trunks", *TRUNKS[:-1])):
+            group = part[(part["dataset"] == dataset) & (part["trunk"].eq(name) | (name == "all trunks"))]
+            if has_trend(group):
+                trend = statistics.slope(group["year"], group["r1"])
+                rows.append((dataset, name, years, trend.value, trend.half, trend.n))
     return pd.DataFrame(rows, columns=["dataset", "trunk", "years", "slope", "ci95", "n"])
 
 
@@ -172,8 +168,7 @@ def slopes(table: pd.DataFrame, trunk: str, years: str) -> pd.DataFrame:
 def reruns_by_others() -> pd.DataFrame:
     """Losses that others trained, on ResNet50 at 512 dimensions: dataset, method, r1, claimed, by, note.
 
-    claimed: by the loss's own paper or those that cite it, with that trunk and size, where a row was read; else NaN.
-    The baselines of these pipelines are among the rows.
+    claimed: by the loss's own paper or those that cite it, if read. The pipelines' baselines are among the rows.
     """
     table = published.claims_after_2019()
     table = table[(table["backbone"] == "ResNet50") & (table["dim"] == 512)]
@@ -259,10 +254,7 @@ def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
-    """Leads over the best of the fourteen in concatenated MAP@R, indexed by method: lead and half, fractions.
-
-    half: half the width of the 95 % interval of the difference, each loss by itself.
-    """
+    """Leads over the best of the fourteen in concatenated MAP@R by method: lead and half of its 95 % interval."""
     scores, best = _map_at_r(records), best_of_the_fourteen(records)
     half = np.hypot(scores["ci95"], scores["ci95"].get(best, np.nan))
     return pd.DataFrame({"lead": scores["mean"] - scores["mean"].get(best, np.nan), "half": half})
@@ -271,9 +263,8 @@ def leads_over_best(records: StudyRecords) -> pd.DataFrame:
 def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     """The best loss after 2019 beside the best of the fourteen, in concatenated MAP@R; {} where one has no results.
 
-    Keys: best, best_method, fourteen, fourteen_method, n (how many of the losses after 2019 have results), above and
-    below (how many of these differ from the best of the fourteen, above or below it, by more than the 95 % interval of
-    the difference).
+    n: how many of the losses after 2019 have some; above, below: how many of these differ from the best of the fourteen
+    by more than the 95 % interval of the difference.
     """
     scores, best = _map_at_r(records)["mean"], best_of_the_fourteen(records)
     newer = scores[scores.index.isin(METHODS)]
@@ -286,10 +277,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """The numbers behind the text of the chapter, in points; a study goes by its data set.
-
-    one_function: the range of the losses that are one and the same function, `ONE_FUNCTION`.
-    """
+    """The numbers behind the page's text, in points, a study by its data set; one_function: range of `ONE_FUNCTION`."""
     named = paper_numbers()
     for records in with_later_losses(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)

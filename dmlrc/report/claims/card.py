@@ -1,7 +1,7 @@
 """The report card: what became of every table and figure of the five papers, here."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -56,10 +56,7 @@ def outcome(given: Counter) -> str:
 
 
 def report_card(edition: Sequence[StudyRecords], judged: Judged | None = None, of: str | None = None) -> pd.DataFrame:
-    """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (as text).
-
-    of: the paper, default all.
-    """
+    """A row an exhibit: paper (only `of`), called, chapter, shows, outcome, counts of verdicts, order (as text)."""
     judgements = judge_all(edition, of) if judged is None else judged
     ranked, rows = _orders(edition, of), {}
     for id, exhibit in EXHIBITS.items():
@@ -108,43 +105,26 @@ def _orders(edition: Sequence[StudyRecords], of: str | None) -> dict[str, str]:
 
 def _correlations(edition: Sequence[StudyRecords], of: str | None = None) -> pd.DataFrame:
     """The id of a table, a study, and rho, the rank correlation of their methods; one for each column of a table."""
-    rows = (row for paper, ranked in _RANKED.items() if of in (None, paper) for row in ranked(edition))
-    return pd.DataFrame(rows, columns=["id", "study", "rho"])
-
-
-def _ranked_by_musgrave(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    for study in edition:
+    rows = []
+    for study in edition if of in (None, "musgrave") else ():
         for number, part in enumerate(published.musgrave_tables().values(), 3):
-            yield f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]
-
-
-def _ranked_by_roth(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    agreement = roth.agreement(editions.records_around(edition, "roth2020"))
-    for row in agreement[agreement["metric"] == "precision_at_1"].itertuples():
-        yield "roth-t2", row.study, row.rho
-
-
-def _ranked_by_fehervari(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    ours = editions.records_around(edition, "fehervari2019")
-    for row in fehervari.orders(ours).itertuples():
-        if row.first in ours and row.second in OF_FEHERVARI:
-            yield OF_FEHERVARI[row.second], row.first, row.rho
-
-
-_RANKED = {"musgrave": _ranked_by_musgrave, "roth": _ranked_by_roth, "fehervari": _ranked_by_fehervari}
+            rows.append((f"musgrave-t{number}", study.name, tables.rank_agreement(tables.accuracy(study), part)["rho"]))
+    if of in (None, "roth"):
+        agreement = roth.agreement(editions.records_around(edition, "roth2020"))
+        agreement = agreement[agreement["metric"] == "precision_at_1"]
+        rows += [("roth-t2", row.study, row.rho) for row in agreement.itertuples()]
+    if of in (None, "fehervari"):
+        orders = fehervari.orders(ours := editions.records_around(edition, "fehervari2019"))
+        orders = orders[orders["first"].isin(list(ours)) & orders["second"].isin(list(OF_FEHERVARI))]
+        rows += [(OF_FEHERVARI[row.second], row.first, row.rho) for row in orders.itertuples()]
+    return pd.DataFrame(rows, columns=["id", "study", "rho"])
 
 
 def publish_card(name: str, frame: pd.DataFrame, caption: str, **given) -> None:
     """Publish `report_card` under a name: the answer beside the id, which leads to the exhibit. given: of `table`."""
-    heads = {
-        "outcome": "ours",
-        "extent": "by how much",
-        "shows": "it shows",
-        "called": "in the paper",
-        "paper": "paper",
-    }
-    if frame["paper"].nunique() == 1:
-        del heads["paper"]
+    heads = {"outcome": "ours", "extent": "by how much", "shows": "it shows", "called": "in the paper"}
+    if frame["paper"].nunique() > 1:
+        heads["paper"] = "paper"
     cells = frame.assign(extent=list(map(_measure, frame.itertuples())))[list(heads)].rename(columns=heads)
     links = {id: f"{chapter}.html#{id}" for id, chapter in frame["chapter"].items()}
     publish.table(name, cells.rename_axis("Id"), caption, data=frame, wrap=True, links=links, **given)
@@ -162,10 +142,7 @@ def _measure(row: tuple) -> str:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """The numbers behind the page's text; verdicts are those on sentences of the five papers that need records.
-
-    For each data set, the verdict on every claim as well, the later papers' included.
-    """
+    """The numbers behind the page's text; counts are of the five papers' sentences that need records."""
     judgements = judge_all(edition)
     exhibits = report_card(edition, judgements)
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)

@@ -81,24 +81,19 @@ class Region:
 class Claim:
     """One sentence of a paper, or one of ours about it, and the number that decides it.
 
-    claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin:
-    "paper", or "ours" for what no sentence of the paper says. exploratory: why it is no test, "" where it is one: it
-    was chosen after a look at the results. retracted: why our records cannot test the sentence, "" where they can; a
-    retracted claim stays listed and gets no verdict. untestable: the same of a sentence that was never judged. named:
-    the losses that it names, where all share a rate, for `rule.far_from_the_rate`. decides: the paper's tables and
-    figures that the verdict counts for on the report card; link: the table or figure here that shows the numbers, see
-    `exhibits`.
+    claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin: "ours"
+    for what no sentence of the paper says. exploratory: why it is no test: it was chosen after a look at the results.
+    retracted: why our records cannot test it, so that it is listed without a verdict; untestable: the same of one that
+    was never judged. named: the losses that it names, for `rule.far_from_the_rate`. decides: the paper's tables and
+    figures that the verdict counts for on the report card; link: what shows the numbers here, see `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
-    needs: the records that it takes, "main" or ids of experiments; none: computed on the spot, without training.
-    more: records that it takes too, where they are there.
-    measure: the name of the statistic's function in `named`, or where nothing is needed in `on_the_spot`, as `name`,
-    and its keywords; a claim without one is not judged. published: the same statistic in the paper: data set or place
-    -> number; printed: as text.
-    rows: the rows that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the
-    untrained trunk itself, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, which
-    its two ends make. at_most: the statistic is at most what the sentence is about, and lies below the region even
-    where that does not.
+    needs: the records that it takes, "main" or ids of experiments, none without training; more: those too, if there.
+    measure: the function of the statistic, `name` in `named`, or in `on_the_spot` where nothing is needed, and its
+    keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.
+    rows: those that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the untrained
+    trunk, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, made by its two ends.
+    at_most: the statistic is at most what the sentence is about, and may lie below the region where that does not.
     """
 
     id: str

@@ -22,7 +22,7 @@ MOST_CLAIMS = 9
 def margin_in_region(region: Region, estimate: Estimate) -> float:
     """The distance of a statistic from the edge of its region (negative outside), in half widths of its interval.
 
-    Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
+    NaN without one. Above 1 the whole interval lies inside, below -1 outside.
 
     >>> margin_in_region(Region(low=0), Estimate(2.0, 1.0, 3.0, 9))
     2.0
@@ -38,10 +38,7 @@ def margin_in_region(region: Region, estimate: Estimate) -> float:
 
 
 def claims_figures(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
-    """A claim a line, a mark a study; no figure where no claim has a number with an interval, several for many claims.
-
-    Filled: the verdict is firm. Shaded: where the number lies if the sentence is true.
-    """
+    """A claim that has an interval a line, a mark a study; several figures for many. Filled: the verdict is firm."""
     rows = []
     for claim in claims:
         given = {name: own[claim.id] for name, own in studies.items() if claim.id in own and own[claim.id].estimate}

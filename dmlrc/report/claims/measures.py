@@ -35,10 +35,7 @@ def need(there: bool, missing: str) -> None:
 
 @lru_cache(maxsize=256)  # many claims rest on the same scores
 def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
-    """The scores of every trained row: a row a repetition and rerun, a column a method.
-
-    NaN where a rerun of a method diverged or is not finished. Raises MissingRowsError where there is no score.
-    """
+    """The scores of every trained row: a row a repetition and rerun, a column a method; NaN for a rerun without one."""
     scores = records.scores
     chosen = scores[(scores["setting"] == setting) & (scores["metric"] == metric) & (scores["method"] != PRETRAINED)]
     need(chosen["value"].notna().any(), f"no finished rerun with {metric} ({setting}) in {records.name}")
@@ -83,11 +80,7 @@ def at_level(records: StudyRecords, level: str, metric: str = R1) -> pd.DataFram
 
 
 def relative_sweep(records: StudyRecords) -> pd.DataFrame:
-    """`sweep_scores` of the relative performance of Figs. 2 and 3 of Roth et al.
-
-    Each metric is divided by its maximum over the sweep's levels, for each row; the maximum is that of the means over
-    the reruns. Then the mean over the metrics `AGGREGATED`.
-    """
+    """`sweep_scores`, each metric over its largest mean of a row's levels, then averaged: Figs. 2, 3 of Roth et al."""
     parts = [sweep_scores(records, metric) for metric in AGGREGATED]
     highest = [part.mean().groupby(level="row").max()[part.columns.get_level_values("row")] for part in parts]
     return sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
@@ -123,9 +116,8 @@ def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0
 def contrast_of_rows(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
     """A weighted sum of the rows' means; {"a": 1, "b": -1} is the difference of two. table: `wide`.
 
-    No pairs: rows that share a seed count as independent, which is on the safe side where they rise together. Where
-    searches were repeated, the interval holds search and seed, whose variances are those of all rows of the table;
-    otherwise it knows seeds only.
+    No pairs: rows that share a seed count as independent, which is on the safe side where they rise together. The
+    interval holds the search and seed of all rows where searches were repeated, else the seeds of these.
     """
     missing = [row for row in weights if row not in table or table[row].isna().all()]
     need(not missing, f"no finished rerun of {', '.join(missing)}")
@@ -145,10 +137,9 @@ def long(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: float = statistics.LEVEL) -> Estimate:
-    """The range of the rows' means, highest minus lowest; n counts repetitions or reruns.
+    """The range of the rows' means, highest minus lowest; n counts repetitions, or reruns where nothing was repeated.
 
-    of: (groups, rows of a group) places of columns; the range is then that of the groups' means. Where nothing was
-    searched again, each rerun counts alone.
+    of: (groups, rows of a group) places of columns; the range is then that of the groups' means.
     """
     again, table = repeated(table), table.set_axis(range(table.shape[1]), axis=1)
     runs = long(table) if again else statistics.reruns_as_repetitions(long(table))
@@ -176,10 +167,6 @@ def over_reruns(values: Iterable[float]) -> Estimate:
 
 
 def held_out(table: pd.DataFrame) -> list[float]:
-    """The lead of the best column over the worst on each unit, for which both are chosen by the other units.
-
-    table: units (the index) x columns. Were they chosen and compared on the same units, noise alone would set them
-    apart.
-    """
+    """The lead of the best column over the worst on each unit (row), for which both are chosen by the other units."""
     others = {unit: table.drop(index=unit).mean() for unit in table.index}
     return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]

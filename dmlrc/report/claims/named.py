@@ -35,9 +35,7 @@ def lead(
     setting: str = "separated",
     lowest: bool = False,
 ) -> Estimate:
-    """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
-
-    lowest: minus the worst of them.
+    """The mean of rows minus the best (lowest: the worst) of others (default all), by its mean; of a sweep, at a level.
 
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
     claim that the rows are best. With one other it is a plain difference.
@@ -46,16 +44,12 @@ def lead(
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
     need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return measures.contrast_of_rows(
-        table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmin() if lowest else rivals.idxmax(): -1}
-    )
+    rival = rivals.idxmin() if lowest else rivals.idxmax()
+    return measures.contrast_of_rows(table, dict.fromkeys(rows, 1 / len(rows)) | {rival: -1})
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
-    """`lead` of rows that share no search: the noise of seeds alone says nothing of how far apart they may lie.
-
-    So it has no interval where each was searched once.
-    """
+    """`lead` of rows that share no search: no interval where each was searched once, since seeds alone say nothing."""
     estimate = lead(main, metric=metric, setting=setting, **rows)
     again = measures.repeated(measures.wide(main, metric, setting))
     return estimate if again else Estimate(estimate.value, np.nan, np.nan, 1, "searches")
@@ -63,9 +57,8 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
 
 def lead_over(main: StudyRecords, later: StudyRecords, *, weights: Mapping[str, float], metric: str) -> Estimate:
     """A weighted sum of rows of two tables that were searched alike."""
-    return measures.contrast_of_rows(
-        pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1), weights
-    )
+    both = pd.concat([measures.wide(table, metric, JOINED) for table in (main, later)], axis=1)
+    return measures.contrast_of_rows(both, weights)
 
 
 def log_of_the_best(main: StudyRecords, *, rows: Sequence[str], setting: str) -> Estimate:
@@ -101,18 +94,13 @@ def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -
     """Relative gain of the newer methods' mean score over that of some classics; it ends where a score is perfect."""
     table = measures.finished_rows(measures.wide(main, metric, JOINED))
     new = table.columns.difference(CLASSICS)
-    need(
-        set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
-    )
+    there = set(classics) <= set(table) and len(new)
+    need(there, f"no finished rerun of {' and '.join(classics)}, or of newer methods")
     return statistics.relative(table.mean(), new, classics, functools.partial(measures.contrast_of_rows, table))
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
-    """The lead of a row over the mean of the others in one metric, minus its lead in another.
-
-    Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
-    difference is taken first.
-    """
+    """The lead of a row over the mean of the others in one metric minus that in another, in their known SDs."""
     parts = [measures.wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
     scaled = [part / part.mean().drop(row, errors="ignore").std() for part in parts]
     table = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
@@ -232,10 +220,7 @@ def trunks_over_rows(records: StudyRecords) -> Estimate:
 
 
 def levels_apart(records: StudyRecords, *, first: Collection[str], second: Collection[str]) -> Estimate:
-    """Mean R@1 at some levels of a sweep minus that at others; each method is a unit.
-
-    Levels that a study lacks do not count.
-    """
+    """Mean R@1 at some levels of a sweep, as far as a study has them, minus that at others; each method is a unit."""
     table = measures.sweep_scores(records).mean().unstack("level")
     one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
     gains = (one - other).dropna()
@@ -244,16 +229,11 @@ def levels_apart(records: StudyRecords, *, first: Collection[str], second: Colle
 
 
 def largest_fall(records: StudyRecords) -> Estimate:
-    """Fall of the relative performance from the best to the worst level, for the method with the largest.
-
-    The method and its two levels are chosen by the other reruns, for each rerun anew.
-    """
+    """The largest fall of a method's relative performance from its best level to its worst, chosen by other reruns."""
     table = measures.relative_sweep(records)
     means = table.mean().unstack("level").dropna()
-    need(
-        len(means) and means.shape[1] > 1 and len(table) > 1,
-        f"no objective with two levels of {records.name} and two reruns",
-    )
+    several = len(means) and means.shape[1] > 1 and len(table) > 1
+    need(several, f"no objective with two levels of {records.name} and two reruns")
     falls = []
     for rerun in table.index:
         others = table.drop(index=rerun).mean().unstack("level").dropna()
@@ -264,10 +244,7 @@ def largest_fall(records: StudyRecords) -> Estimate:
 
 
 def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
-    """The gain of one level over another in the row that gains most, minus that in the row that gains least.
-
-    Both rows are chosen by the other reruns, see `held_out`.
-    """
+    """The gain of one level over another of the row that gains most, minus that of the least: see `held_out`."""
     table = measures.sweep_scores(records)
     need({first, second} <= set(table.columns.get_level_values("level")), f"no objective with {first} and {second}")
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
@@ -280,16 +257,14 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
 
 def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -> Estimate:
     """A metric at the end of the training curves of one row minus that of another, Welch's over the reruns."""
-    return measures.seeds_only(
-        statistics.welch(*(measures.curve_at(records, metric, row) for row in (first, second)), "reruns")
-    )
+    ends = (measures.curve_at(records, metric, row) for row in (first, second))
+    return measures.seeds_only(statistics.welch(*ends, "reruns"))
 
 
 def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
     """One metric minus another at the end of the curves of a row, over the reruns."""
-    return measures.over_reruns(
-        (measures.curve_at(records, first, row) - measures.curve_at(records, second, row)).dropna()
-    )
+    one, other = (measures.curve_at(records, metric, row) for metric in (first, second))
+    return measures.over_reruns((one - other).dropna())
 
 
 UNTRAINED = "contrastive@untrained"

@@ -67,10 +67,7 @@ def claimed_gain(*, baseline: str) -> Estimate:
 
 
 def share_copied() -> Estimate:
-    """Share of the papers that print a contrastive baseline of which one is, to the digit, that of an earlier paper.
-
-    Of papers of the same year the one that stands first in the table counts as the earlier.
-    """
+    """Share of the papers with a contrastive baseline of which one is, to the digit, that of a paper listed earlier."""
     rows = published.claims()
     rows = rows[rows["primary"] & (rows["role"] == "contrastive_baseline")].sort_values("year", kind="stable")
     copied = rows.duplicated(["dataset", "r1"]).groupby(rows["paper"]).any()

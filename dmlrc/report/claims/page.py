@@ -25,10 +25,7 @@ CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 def claims_overview(
     edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of claims in short: a row a claim; a verdict a main study, and where to look.
-
-    Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
-    """
+    """The cells and marks of claims in short: a row a claim, a verdict a main study; marked as `MARKED` says."""
 
     def paper(claim: Claim) -> dict[str, str]:
         return {"paper": "ours, on " * (claim.origin == OURS) + SOURCES[claim.paper].label}
@@ -37,10 +34,7 @@ def claims_overview(
 
 
 def details(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of the claims in full, of one section or of all: a row a claim, a column a main study.
-
-    section: see `verdicts.of_section`. Marks as in `claims_overview`.
-    """
+    """The cells and marks of the claims in full: a row a claim, a column a main study. section: see `of_section`."""
     claims = of_section(section)
     ids = {claim.id for claim in claims}
     studies = {name: judgements for name, judgements in judge_all(edition, section).items() if ids & set(judgements)}

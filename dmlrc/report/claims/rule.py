@@ -35,8 +35,7 @@ STEP = 3.4
 class Judgement:
     """A verdict, why it is only tentative ("" if firm), and the estimate behind it, if there is one.
 
-    rule: the name in `RULES` of what withholds it. below_trunk: whether most of the
-    rows behind it are worse than the untrained trunk.
+    rule: what of `RULES` withholds it. below_trunk: whether most of its rows are worse than the untrained trunk.
     """
 
     verdict: str
@@ -65,9 +64,8 @@ def judge(
 ) -> Judgement:
     """The rule: reproduced if the whole interval lies in the region, not reproduced if all of it lies outside.
 
-    full: whether all records behind the estimate are finished and of the full budget.
-    below: how many of the rows behind it are worse than their untrained start, and how many rows there are. end_below:
-    whether it is a range, and a row that makes it is so. at_most: see `Claim`.
+    full: all its records are finished and of the full budget. below: how many of its rows are worse than their
+    untrained start, and of how many. end_below: it is a range, and a row that makes it is so. at_most: see `Claim`.
     """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
@@ -138,10 +136,7 @@ def judge_claim(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Ju
 
 
 def far_from_the_rate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> list[str]:
-    """The losses that a sentence names and whose best rate in the grid is unknown, or over a step from the shared one.
-
-    The grid stands in the evidence as `claim.grid`.
-    """
+    """The losses that it names whose best rate in the grid is unknown, or more than a step from the shared one."""
     if not claim.named:
         return []
     grid, rate = evidence.get(claim.grid), evidence[claim.needs[0]].meta["protocol"]["lr"]
@@ -151,20 +146,13 @@ def far_from_the_rate(claim: Claim, evidence: Mapping[str, StudyRecords | None])
 
 
 def _counted(chosen: pd.DataFrame) -> tuple[int, int, int]:
-    """The number of rows with a lower mean P@1 than their own start, with a lower one than the trunk, and in all.
-
-    A row is lower if it is so alone and, where there are folds, joined. chosen: rows of `lower_than_untrained`.
-    """
+    """The number of rows of `lower_than_untrained` below their own start, below the trunk, alone and joined; of all."""
     below = chosen[["start", "trunk"]].groupby(level="method").all()
     return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
 
 
 def is_full(records: StudyRecords) -> bool:
-    """True if a study ran at the full budget, and nothing of it is known to be missing.
-
-    Known to be missing: it was exported before it was complete, or it was not exported and a method of its settings
-    lacks a trial or rerun.
-    """
+    """True if a study ran at the full budget and nothing is known to be missing, by its export or else its settings."""
     meta = records.meta
     if meta["budget"]["name"] != "full":
         return False

@@ -50,9 +50,8 @@ def judged_claims(edition: Sequence[StudyRecords], claims: Sequence[Claim]) -> J
 def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> pd.DataFrame:
     """Every claim of a section (default of all) with its verdict: a row a claim and main study, or `WITHOUT_RECORDS`.
 
-    Index: study. Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as
-    printed), ours, low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why
-    (it is no firmer), below_trunk, needs, link.
+    Index: study. Columns: those of `Claim`, `Estimate` and `Judgement`, and paper_value (the same statistic in the
+    paper, as printed), ours (with low and high in the statistic's own unit: accuracies are fractions) and interval.
     """
     rows = []
     for name, own in judge_all(edition, section).items():

@@ -50,10 +50,7 @@ svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 
 
 
 def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
-    """Show the comparison of these methods with all others that are recorded, and return what a chapter records of it.
-
-    recorded: `dmlrc.comparison.load_comparison`. methods: the reader's own, among its rows where they have a result.
-    """
+    """Show the comparison of the reader's own methods with all others of `load_comparison`; return what is recorded."""
     known = tables.METHODS | {method.name: method for method in methods}
     compared = measures.compare(recorded, lending_studies(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
@@ -115,10 +112,7 @@ def _show_trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, know
 
 
 def lending_studies(recorded: StudyRecords) -> list[StudyRecords]:
-    """The methods tables that are here and searched their methods more than once: they may lend the noise of search.
-
-    Not those of searches so short that they rank nothing, whose luck is that of drawing a few settings.
-    """
+    """The methods tables here that may lend the noise of search: searched more than once, in MIN_TRIALS or more."""
     if recorded.searches > 1:
         return []
     names = {name for folder in (paths.runs(), paths.results()) for name in records.recorded_in(folder)}

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import pandas as pd
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
-from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc import papers
+from dmlrc.papers import musgrave2020, zhai2019
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, publish, titles
@@ -23,19 +23,15 @@ NOT_GIVEN = "not given"
 THEIRS = {"cub200_2010": "CUB200", "cars196crops": "Cars196"}
 """Data set -> the one of the papers that has the same classes; ours are other images of them."""
 
-_STRICT = ConfigDict(extra="forbid")
 
-
-@dataclass(frozen=True, config=_STRICT)
-class Field:
+class Field(NamedTuple):
     """A field of the protocol: where the paper has it (or `NOT_GIVEN`: then it is ours to choose), why ours is so."""
 
     where: str
     why: str
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Row:
+class Row(NamedTuple):
     """Deviation that no field shows. ours: typed; computed: a function of `ours` in its place. only: a condition there.
 
     ours_if_given: in the place of `ours` where a study's settings name the length at which class weights begin.
@@ -61,20 +57,14 @@ class Row:
         return getattr(computed, self.computed)(records) if self.computed else self.ours
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Deviations:
-    fields: Mapping[str, Field]
-    rows: tuple[Row, ...]
-
-
 @cache
-def read_deviations(paper: str) -> Deviations:
-    """The file of a paper; what it does not say of a field or a row stands in `usual.toml`."""
+def read_deviations(paper: str) -> tuple[Mapping[str, Field], tuple[Row, ...]]:
+    """The fields and the rows of a paper's file; what it does not say of one stands in `usual.toml`."""
     own, usual = (
         tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")) for name in (paper, "usual")
     )
     fields = {name: Field(**{**usual.get(name, {}), **row}) for name, row in own["fields"].items()}
-    return Deviations(fields, tuple(Row(**{**usual.get(row["setting"], {}), **row}) for row in own["rows"]))
+    return fields, tuple(Row(**{**usual.get(row["setting"], {}), **row}) for row in own["rows"])
 
 
 def _protocol(paper: str, records: StudyRecords) -> Protocol:
@@ -84,20 +74,15 @@ def _protocol(paper: str, records: StudyRecords) -> Protocol:
         return replace(musgrave2020.PROTOCOL, **musgrave2020.VALIDATION.get(dataset.removesuffix("crops"), {}))
     if paper == "zhai2019" and dataset.startswith("cub200"):
         return zhai2019.CUB200_PROTOCOL
-    modules = {"roth2020": roth2020, "fehervari2019": fehervari2019, "zhai2019": zhai2019, "oi2021": oi2021}
-    return modules[paper].PROTOCOL
+    return next(known.protocol for known in papers.ALL if known.key == paper)
 
 
 def ledger(paper: str, by_study: ByStudy) -> pd.DataFrame:
-    """The numbered deviations of studies from a paper, and what it leaves open; columns `COLUMNS`, index from 1.
-
-    A row stands for all studies; where they differ from one another, each is named.
-    """
-    known = read_deviations(paper)
+    """The numbered deviations of studies from a paper, and what it leaves open; studies are named where they differ."""
+    fields, own = read_deviations(paper)
     theirs = {name: _protocol(paper, records) for name, records in by_study.items()}
-    rows = [_field(by_study, theirs, name, field) for name, field in known.fields.items()]
-    rows += [_row(by_study, row) for row in known.rows]
-    rows = [row for row in rows if row]
+    rows = [_field(by_study, theirs, name, field) for name, field in fields.items()]
+    rows = [row for row in (*rows, *(_row(by_study, row) for row in own)) if row]
     return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1, name="no."))
 
 
@@ -105,11 +90,9 @@ def _field(
     ran: Mapping[str, StudyRecords], protocols: Mapping[str, Protocol], name: str, field: Field
 ) -> tuple[str, ...]:
     theirs = {study: _text(name, vars(protocols[study])) for study in ran}
-    as_stored = [
-        study for study, records in ran.items() if name == "square" and records.meta["dataset"] in computed.SQUARES
-    ]
     ours = {study: _text(name, records.meta["protocol"]) for study, records in ran.items()}
-    ours |= dict.fromkeys(as_stored, "as stored")
+    if name == "square":
+        ours |= {study: "as stored" for study, records in ran.items() if records.meta["dataset"] in computed.SQUARES}
     if ours == theirs and field.where != NOT_GIVEN:
         return ()
     paper = _of_paper(ran, theirs)

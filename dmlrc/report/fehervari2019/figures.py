@@ -19,10 +19,7 @@ GROUPS = {
 
 
 def orders_figure(columns: Mapping[str, pd.Series]) -> Figure:
-    """The order of the methods in one table after another, the first on top; the two that move most have a colour.
-
-    columns: heading -> R@1 by method. Tables have different methods, so places are shares of a table's length.
-    """
+    """The order of the methods by R@1, a column a table, as shares of its length; the two that move most in colour."""
     ranks = pd.DataFrame({name: values.rank(ascending=False) for name, values in columns.items()})
     places = (ranks - 1) / (ranks.max() - 1)
     moves = (places.max(axis=1) - places.min(axis=1)).where(places.notna().sum(axis=1) > 2)
@@ -55,10 +52,7 @@ def orders_figure(columns: Mapping[str, pd.Series]) -> Figure:
 def draw_sweep(
     title: str, records: StudyRecords, xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
 ) -> Figure:
-    """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
-
-    starts: study -> the dashed curve, of `starts.by_dimension`.
-    """
+    """fehervari-f1 and f2: R@1 against a number that doubles, a panel a family. starts: as `curves_by_dimension`."""
     frame = common.sweep(records)
     figure, axes = style.canvas(4.8, len(GROUPS), sharex=True, sharey=True)
     for axis, (family, members) in zip(axes[:, 0], GROUPS.items(), strict=True):

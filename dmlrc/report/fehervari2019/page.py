@@ -1,7 +1,6 @@
 """The tables and figures of Fehervari et al. 2019, Unbiased Evaluation of Deep Metric Learning Algorithms.
 
-Numbers first (frames of fractions), then cells for the page, then the numbers of its text. Experiments: fehervari2019
-(Tables 2-4), fehervari2019/dims (Fig. 1) and fehervari2019/batches (Fig. 2).
+Experiments: fehervari2019 (Tables 2-4), fehervari2019/dims (Fig. 1) and fehervari2019/batches (Fig. 2).
 """
 
 import math
@@ -36,10 +35,7 @@ def fehervari_label(method: str) -> str:
 
 
 def headline(records: StudyRecords) -> pd.DataFrame:
-    """The rows of our table: method, metric, mean, ci95, n, each in the setting that the paper's row is in.
-
-    dreml: its ensemble. proxy_softmax: the bits of its embeddings, which are the row `FLOATS` as they are.
-    """
+    """Our table: method, metric, mean, ci95, n; of dreml the ensemble, of proxy_softmax bits, and its `FLOATS`."""
     frame = common.over_seeds(records)
     settings = frame["method"].map({"proxy_softmax": "separated_binary", "dreml": "concatenated"}).fillna("separated")
     floats = frame[(frame["method"] == "proxy_softmax") & (frame["setting"] == "separated")].assign(method=FLOATS)
@@ -97,17 +93,14 @@ def _size(own: Mapping) -> str:
 
 
 def compare_with_paper(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> pd.DataFrame:
-    """fehervari-t2 to t4: R@1 and NMI of ours, then what the original papers report, then the paper's table.
-
-    metrics: those of `SHOWN` that the table has; what the papers report is R@1.
+    """fehervari-t2 to t4: R@1 and NMI (metrics) of ours, then what the original papers report, then the paper's table.
 
     Cells that are taken for slips do not compete, nor do the rows that the paper does not have. Ranks stand behind R@1.
     """
 
     def rows(records: StudyRecords) -> pd.DataFrame:
-        scores = pd.concat(
-            [headline(records), *(common.empty_rows(records).assign(metric=metric) for metric in metrics)]
-        )
+        empty = (common.empty_rows(records).assign(metric=metric) for metric in metrics)
+        scores = pd.concat([headline(records), *empty])
         scores["head"] = scores["metric"].map(common.metric_label)
         return scores[scores["metric"].isin(metrics)]
 
@@ -145,10 +138,10 @@ def by_table(by_study: ByStudy) -> dict[str, pd.Series]:
 
 
 def orders(by_study: ByStudy) -> pd.DataFrame:
-    """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
+    """Spearman's rank correlation between each table (`by_table`) and each of the paper: first, second, rho, p, n.
 
-    A row a pair of a table (`by_table`) and a table of the paper or "reported, <data set>", the originally reported
-    R@1. Without methods whose embeddings are of another size, which would make the first and last places alike.
+    second: or "reported, <data set>", the originally reported R@1. Without methods of another embedding size, which
+    would make the first and last places alike.
     """
     columns = {name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in by_table(by_study).items()}
     reference = {f"{REPORTED}{dataset}": originals(dataset) for dataset in DATASETS.values()}

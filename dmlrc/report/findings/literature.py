@@ -70,10 +70,7 @@ def supcon(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
 
 
 def same_losses() -> pd.DataFrame:
-    """Losses that are older ones, on one random batch in float64, a row a pair: their `loss_change`.
-
-    The last row is no identity: with four images a class the other positives stay in SupCon's denominator.
-    """
+    """Losses that are older ones on one random batch: their `loss_change`, a row a pair; the last is no identity."""
     embeddings, labels, W = made_batch(classes=8, batch=24, dim=16)
     of_two, of_four = torch.arange(12).repeat_interleave(2), torch.arange(6).repeat_interleave(4)
     ntxent = losses.create("ntxent", temperature=0.1)
@@ -103,10 +100,9 @@ def same_losses() -> pd.DataFrame:
 
 
 def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """MAP@R (concatenated) of the two rows that are one function: in the Reality Check's tables, and in these studies.
+    """Concatenated MAP@R of the two rows that are one function: in the Reality Check's tables, and in these studies.
 
-    gap: their difference, absolute; noise: the sum of their 95 % half widths, NaN where the table has none; range: best
-    minus worst method; share: gap / range.
+    gap: their distance; noise: the sum of their 95 % half widths; range: best minus worst method; share: gap / range.
     """
     frames, rows = published.musgrave_tables() | {records.name: tables.accuracy(records) for records in edition}, {}
     for name, frame in frames.items():
@@ -146,10 +142,7 @@ def claims_of_proxy_nca_pp() -> pd.DataFrame:
 
 
 def repeated_baselines() -> pd.DataFrame:
-    """The baselines of the lifted-structure paper of 2016, and who printed them to the digit afterwards.
-
-    later: number of later papers; read: of how many whose number was read.
-    """
+    """The baselines of the lifted-structure paper of 2016, and who printed them later, of so many that were read."""
     claims, source, rows = published.claims(), "Song et al., Lifted Structured Feature Embedding", []
     for baseline in tables.CLASSICS:
         part = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
@@ -163,10 +156,7 @@ def repeated_baselines() -> pd.DataFrame:
 
 
 def claimed_and_fair_gains() -> pd.DataFrame:
-    """Mean gain in P@1 over the two classics, as papers of 2017 to 2019 claim it and as the Reality Check measures it.
-
-    fair: of the newer methods, concatenated, in its Tables 3-5.
-    """
+    """Mean gain in P@1 over the two classics, as papers of 2017 to 2019 claim it; fair: in the Reality Check."""
     measured, rows = published.musgrave_tables(), []
     for baseline in tables.CLASSICS:
         claims = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["gain"]
@@ -177,10 +167,7 @@ def claimed_and_fair_gains() -> pd.DataFrame:
 
 
 def table_against_plot() -> pd.DataFrame:
-    """The cells of Fehervari et al.'s tables that differ from the authors' own plots.
-
-    reported: by the original paper, R@1 only; plot_is_reported: the plotted number is the reported one.
-    """
+    """The cells of Fehervari et al.'s tables that differ from the authors' own plots; reported: by the original."""
     frame = published.fehervari_results()
     frame = frame[frame["plotted"].notna()].rename(columns={"reported_r1": "reported"})
     frame = frame[["dataset", "method", "trunk", "metric", "value", "plotted", "reported"]]

@@ -39,8 +39,7 @@ def _score(embeddings: np.ndarray, labels: np.ndarray, name: str) -> float:
 def hits_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> Iterator[np.ndarray]:
     """Yield for each query which neighbours are of its class, (N - 1,) bool, as naive evaluation code ranks them.
 
-    Equal distances stay in the order of the rows. drop_first: the first neighbour is left out in the place of the
-    query, whoever that is.
+    Equal distances stay in the order of the rows. drop_first: the first neighbour is dropped, not the query.
     """
     squared = ((embeddings[:, None] - embeddings[None]) ** 2).sum(axis=2)  # exact: equal rows are at distance 0
     if not drop_first:
@@ -71,10 +70,7 @@ def map_at_c_per_query(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray
 
 
 def ties(classes: int = 10, images: int = 10, orders: int = 10) -> pd.DataFrame:
-    """MAP@R of embeddings with ties under many orders of the same rows, of naive code and ours.
-
-    8 bits: the signs of a good embedding, so that many distances are equal. sorted: rows sorted by class.
-    """
+    """MAP@R of embeddings with ties, as the signs of a good one have, under many orders of the rows, naive and ours."""
     rng = np.random.default_rng(0)
     good, labels = clustered(classes, images, dim=8)
     rows = {}
@@ -88,10 +84,9 @@ def ties(classes: int = 10, images: int = 10, orders: int = 10) -> pd.DataFrame:
 
 
 def duplicates(shares: Sequence[float] = (0.0, 0.1, 0.25, 0.5)) -> pd.DataFrame:
-    """P@1 of an embedding in which a share of the images has an exact copy, of the same or of another class.
+    """P@1 of an embedding in which a share of the images has an exact copy, of the same class or (right: 0) of another.
 
-    naive: the first neighbour dropped; ours: the query left out by its index. A copy under another label is a mistake
-    of the data, and the right P@1 of both images is 0.
+    naive: the first neighbour dropped; ours: the query left out by its index.
     """
     rng = np.random.default_rng(0)
     embeddings, labels = clustered(classes=10, images=20, spread=0.05)
@@ -131,10 +126,7 @@ def perfect_map_at_c(sizes: Sequence[int] = (2, 3, 5, 10, 50)) -> pd.DataFrame:
 
 
 def number_of_classes(counts: Sequence[int] = (25, 50, 100, 200), draws: int = 3) -> pd.DataFrame:
-    """One embedding scored on random parts of its classes: metric means over `draws` parts, by number of classes.
-
-    Every class is as good as every other, and only how many there are changes.
-    """
+    """An embedding of equally good classes scored on random parts of them: means over `draws`, by number of classes."""
     rng = np.random.default_rng(0)
     embeddings, labels = clustered(max(counts), images=10, spread=0.24)
     rows = {}
@@ -151,8 +143,7 @@ def number_of_classes(counts: Sequence[int] = (25, 50, 100, 200), draws: int = 3
 def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """MAP@R in cross-validation and on the test half, means over the methods, and how many classes either has.
 
-    Of the Reality Check, whose validation is the best trial of its published searches (batch 32), and of these studies,
-    whose validation is that of the reruns. The two parts hold different classes: their number is not all that differs.
+    Validation: of the Reality Check the best trial of its published searches (batch 32), of these studies the reruns.
     """
     traces = published.search_traces()
     best = traces[traces["batch_size"] == 32].groupby(["dataset", "method"])["best"].max()
@@ -176,8 +167,8 @@ def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
 def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250, 4), (10_000, 4))) -> pd.DataFrame:
     """NMI where the clusters know nothing of the classes: rows classes x images a class.
 
-    worst: `worst_clusters`, NaN for fewer classes than images; shuffled: clusters of equal size at random; kmeans: of
-    random 64-d directions, NaN above 1,000 classes, where it would take minutes; formula: 1 - log S / log C.
+    worst: `worst_clusters`, NaN for fewer classes than images; shuffled: clusters of equal size; kmeans: of random 64-d
+    directions, NaN above 1,000 classes, which would take minutes; formula: 1 - log S / log C.
     """
     rng = np.random.default_rng(0)
     rows = []
@@ -215,8 +206,7 @@ def kept_singular_values(dim: int = 32) -> pd.DataFrame:
 def ap_from_zero(positives: int = 3) -> pd.DataFrame:
     """AP@R of single rankings, the sum begun at k = 1 and, read in three ways, at k = 0.
 
-    literal: it has a term Precision@0 = 0/0; shifted: places counted from 0, so R + 1 neighbours count; query: the 0th
-    neighbour is the query itself, a hit.
+    literal: with Precision@0 = 0/0; shifted: R + 1 neighbours, counted from 0; query: itself the 0th, a hit.
     """
     rankings = {"perfect": [1, 1, 1, 0, 0, 0], "second place wrong": [1, 0, 1, 1, 0, 0]}
     rankings["last hit at place R + 1"] = [1, 1, 0, 1, 0, 0]

@@ -76,8 +76,6 @@ def publish_finding(name: str, caption: str, edition: Sequence[StudyRecords] = (
 def _cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     """The columns of a shape under their printed names, as text.
 
-    Fractions in percent, other real numbers as `labels.number` prints them, truth values yes and no.
-
     >>> data = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
     >>> _cells(data, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
     [['50.0', '1'], ['–', '2·10⁻⁹']]

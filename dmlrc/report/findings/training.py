@@ -99,10 +99,9 @@ def arcface_margins() -> pd.DataFrame:
 
 
 def arcface_pull(points: int = 49) -> pd.DataFrame:
-    """The pull on an image towards its own class direction, by its cosine to it, with and without the clamp.
+    """The pull on an image towards its own class direction, by its cosine to it (index), with and without the clamp.
 
-    One image, two classes at a right angle, margin 0.5 rad; the pull is the part of the gradient along the circle
-    through the image and its class. Index: the cosine, -0.96 to 0.96.
+    One image, two classes at a right angle; the pull is the part of the gradient along the circle through both.
     """
     W, label = torch.eye(3, dtype=torch.float64)[:, :2], torch.tensor([0])
     rows = {}
@@ -130,8 +129,7 @@ def arcface_without_gradient() -> float:
 def snr_regulariser(margin: float = 0.2, weight: float = 0.005) -> pd.DataFrame:
     """The SNR triplet loss of one random batch with its regulariser and with the weight set to 0.
 
-    gradient: its length; drift: the length of its part along the sum of an image's coordinates, which the regulariser
-    is there to keep at 0.
+    gradient: its length; drift: that of its part along an image's sum, which the regulariser is to keep at 0.
     """
     embeddings, labels, _ = made_batch(classes=56)
     anchors, positives, negatives = _triplets(labels.sort().values)
@@ -169,8 +167,8 @@ def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
 def soft_triple_of_one_public_code(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
     """SoftTriple as the same study's public code has it, with three changes.
 
-    Each dimension is normalised over all centres; gamma is a factor of the cosines; and their softmax is over the
-    classes, so that each centre's weight is about 1 / C, however near an image is.
+    Each dimension is normalised over all centres; gamma is a factor; the softmax is over the classes, so that each
+    centre's weight is about 1 / C.
     """
     return _soft_triple(embeddings, labels, _dimensions_normalised(centres), 1 / SOFT_TRIPLE["gamma"], over=_CLASSES)
 
@@ -211,10 +209,9 @@ def soft_triple_of_perfect_batches() -> pd.DataFrame:
 
 
 def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20) -> pd.DataFrame:
-    """The coverage of a pool by anchors meant for it: mean and std of `covering_radius` over pools.
+    """The coverage of a pool of 100 Gaussian classes of unequal size: mean and std of `covering_radius` over pools.
 
-    greedy: measured and chosen in the same pool; another pool: the positions that are right for one pool, looked up in
-    another; uniform: random anchors. The embedding is a mixture of 100 Gaussian classes of unequal size.
+    greedy: anchors chosen in this pool; another pool: at the places chosen in another one; uniform: random anchors.
     """
     rng = np.random.default_rng(0)
     points, labels = clustered(classes=100, images=60, dim=8, spread=0.1)
@@ -239,7 +236,7 @@ def histogram_pairs() -> pd.DataFrame:
     """Wasserstein distances of histograms over 50 bins on [0, 2], by what is compared.
 
     as_weights: the heights as weights of the bins' centres. as_samples: the heights as samples, as one public code
-    does; that forgets which bin has which height, so that any reordering of a histogram is at distance 0 from it.
+    does, so that any reordering of a histogram is at distance 0 from it.
     """
     places = (np.arange(50) + 0.5) / 25
     heights = np.exp(-((places - 0.5) ** 2) / 0.05)
@@ -254,10 +251,7 @@ def histogram_pairs() -> pd.DataFrame:
 
 
 def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
-    """The share of pools of which heights as samples choose the same batch of ten, as the most like it, as weights do.
-
-    The Wasserstein distance alone; the public code adds distances of means and of standard deviations to it.
-    """
+    """The share of pools of which heights as samples choose the same one of ten batches, the likest, as weights do."""
     rng = np.random.default_rng(0)
     points, _ = clustered(classes=100, images=20, spread=0.1)
     same = 0
@@ -278,8 +272,7 @@ def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
 def own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Validation P@1 of the reruns: where MAP@R is highest, and its own highest, a row a study and method.
 
-    runs, evaluations: of a run, on average; at_checkpoint: the protocol's rule, one checkpoint for all metrics. On
-    validation images: the test half is read only once, after training, so that no record holds a curve of it.
+    runs; evaluations of a run, on average; at_checkpoint: by the protocol's rule. The test half has no curves.
     """
     rows = []
     for records in edition:
@@ -315,10 +308,7 @@ def swapped_pairs(frame: pd.DataFrame) -> int:
 
 
 def crop_sides(crops: int = 50_000) -> dict[str, np.ndarray]:
-    """Sides of random crops of a 256-pixel image in pixels (the root of the area), by how "40 to 256" is read.
-
-    As the configuration says and our augmentation draws; and the sentence taken at its word, the side uniform.
-    """
+    """Sides of random crops of a 256-pixel image in pixels (the root of the area), by how "40 to 256" is read."""
     generator = torch.Generator().manual_seed(0)
     boxes = augment.crop_boxes(crops, IMAGE, IMAGE, AREA, ASPECT, generator)
     sides = SMALLEST + (IMAGE - SMALLEST) * torch.rand(crops, generator=generator)
@@ -367,10 +357,7 @@ def smooth_ap(embeddings: Tensor, groups: Tensor, temperature: float = 0.01) -> 
 
 
 def consecutive_groups(labels: Tensor) -> Tensor:
-    """The groups that pytorch-metric-learning 2.9 takes for the classes in its SmoothAPLoss: (B,) -> (B,).
-
-    It cuts the batch into blocks of as many rows as there are classes, where a class has as many rows as it has images.
-    """
+    """The classes as pytorch-metric-learning 2.9 has them in SmoothAPLoss: blocks of as many rows as classes; (B,)."""
     return torch.arange(len(labels)) // len(labels.unique())
 
 

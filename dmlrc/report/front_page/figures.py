@@ -20,10 +20,7 @@ HEADS = {
 
 
 def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
-    """A bar a claim, a hollow dot a table of the Reality Check, a filled one a study of ours; each with its number.
-
-    leads: `page.leads`.
-    """
+    """Draw `page.leads`: a bar a claim, a hollow dot a table of the Reality Check, a filled one a study of ours."""
     sources = [name for name in HEADS if (leads["by"] == name).any()]
     figure, axis = charts.panel(0.9 + 0.17 * (len(leads) + 1.3 * len(sources)))
     place, ticks = -1.0, {}

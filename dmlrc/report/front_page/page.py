@@ -26,7 +26,6 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The mean lead of the newer losses over the contrastive loss in P@1: a row a source and data set, in percent.
 
     Columns: by, where (as printed), value, low, high (NaN where no interval is known), papers (how many were read).
-    A study without the contrastive loss has no row.
     """
     read = tables.claimed_improvement(published.claims(), CONTRASTIVE)
     claimed = read.groupby("dataset")["gain"].agg(["mean", "size"])
@@ -47,10 +46,7 @@ def published_leads(baseline: str) -> dict[str, float]:
 
 @records.derived_once(tuple)  # for the figure, the table and the text
 def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The lead of the newer losses over each of the two of 2006, in percent: of their mean, and of the best of them.
-
-    Columns: study, dataset, metric, over, which ("mean" or "best"), value, low, high.
-    """
+    """Leads over the losses of 2006, percent: study, dataset, metric, over, which (mean, best), value, low, high."""
     rows = []
     for study in edition:
         for metric in ("precision_at_1", "map_at_r"):
@@ -67,7 +63,7 @@ def over_2006(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def best_gain(compared: significance.Comparison, newer: Sequence[str], base: str) -> statistics.Estimate:
     """The lead of the best of some methods, whichever it is, over another one, as a fraction of that one's score.
 
-    Its interval reaches from the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
+    From the highest lower to the highest upper end of theirs, which hold together (Bonferroni).
     """
     level = 1 - (1 - statistics.LEVEL) / len(newer)
     gains = [gain(compared, [name], base, level) for name in newer]
@@ -126,10 +122,7 @@ def signed_number(value: float) -> str:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """The page's numbers on one study: scores are of concatenated MAP@R unless a name says otherwise.
-
-    split: the lead in P@1 of random orders of the classes over the default one, on average.
-    """
+    """The numbers on one study, of concatenated MAP@R; split: P@1 of random class orders less the default one's."""
     compared, frame = significance.compare(study, edition), tables.accuracy(study)
     newer = after2019.against_the_fourteen(after2019.with_later_losses([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")

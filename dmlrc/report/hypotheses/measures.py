@@ -74,8 +74,8 @@ class Finding:
 class Judged:
     """A hypothesis on one data set: its findings, the verdict on all of them, and what is still missing.
 
-    missing: the studies behind the findings that are not finished, with the repetitions that count so far, of how many.
-    absent: likewise those without which a finding could not be made.
+    missing: the unfinished studies behind the findings, with the repetitions that count so far, of how many. absent:
+    likewise those without which a finding could not be made.
     """
 
     hypothesis: str
@@ -87,10 +87,7 @@ class Judged:
 
 
 def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
-    """Judge all findings: not kept if one is not; else not tested while one is missing; kept if all are; else open.
-
-    wanted: how many findings the hypothesis has.
-    """
+    """The verdict on `wanted` findings: not kept if one is not, not tested if one lacks, kept if all are, else open."""
     verdicts = [finding.verdict for finding in findings]
     if NOT_KEPT in verdicts:
         return NOT_KEPT
@@ -121,10 +118,9 @@ _once_a_home = records.derived_once(lambda *names: (paths.home(), *names))
 
 @_once_a_home
 def counted_records(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
-    """The records of a study, cut down to the repetitions that all methods finished.
+    """The records of a study, cut down to the repetitions that all methods finished, each rerun scored or diverged.
 
-    A repetition is finished when all its reruns are, whether they ended with a number or diverged. A repetition of a
-    method with fewer than two scores is left out. methods, reruns: which are asked for, if not those of the study.
+    A repetition of a method with fewer than two scores is left out. methods, reruns: if not those of the study.
     """
     study = studies.get(name)
     chosen = list(methods) or [method.name for method in study.methods]
@@ -147,10 +143,7 @@ def recorded_hypotheses() -> list[str]:
 
 
 def comparison_of(counted: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
-    """The methods of a study with the noise of search; where it has one repetition, that of the first lender that can.
-
-    lenders: in the order of the preregistration, the study on the same data set first.
-    """
+    """The methods of a study with the noise of search; of one repetition, that of the first of the lenders that can."""
     for lender in [counted, *lenders]:
         edition = [source.records for source in (counted, lender) if source.records is not None]
         compared = significance.compare(counted.records, edition, metric)
@@ -220,10 +213,7 @@ def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]
 
 
 def equality(study: str) -> pd.DataFrame | None:
-    """Beside H5 and H8: all pairs with whether they are equal, and equal_within_half, by the narrower margin.
-
-    None where no luck of search is known.
-    """
+    """Beside H5 and H8: all pairs, equal and equal_within_half, by the narrower margin; None without luck of search."""
     compared = _lucky(counted_records(study), study)
     if compared is None:
         return None
@@ -234,26 +224,28 @@ def equality(study: str) -> pd.DataFrame | None:
 def rate_makes_ranking(study: str) -> Judged:
     """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
     chosen, high = counted_records(study), counted_records(TOO_HIGH[study])
-    what = "range at the chosen rate / at a rate too high"
-    return _ranges("H2", study, what, chosen, high, OF_RATIOS["H2"])
+    return _ranges("H2", study, "range at the chosen rate / at a rate too high", chosen, high)
 
 
-def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Bounds) -> Judged:
-    """A ratio of two ranges of scores, of the methods that both have.
-
-    With the interval of `statistics.parametric_bootstrap`; the variance of a score is pooled over all methods of its
-    study. A method that one of the two lacks is named.
-    """
+def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted) -> Judged:
+    """A ratio of two ranges of scores, of the methods that both have; one that only one of them has is named."""
     missing = over.missing + under.missing
     here = over.records is not None and under.records is not None
     if not here or (both := in_both(study, over, under)) is None:
         without = ("no study on this data has searched twice",) * here
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
     what = with_lacking(what, (over, under), both[0].methods)
-    groups = [(compared.summary["mean"].to_numpy(), compared.summary["error"].to_numpy()) for compared in both]
-    ratio = statistics.parametric_bootstrap(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
-    finding = Finding.by_interval(what, ratio, region)
+    finding = Finding.by_interval(what, ratio_of(both, absolute_range), OF_RATIOS[hypothesis])
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)
+
+
+absolute_range = partial(np.ptp, axis=-1)
+
+
+def ratio_of(both: Sequence[Comparison], spread: Callable[[np.ndarray], np.ndarray]) -> Estimate:
+    """The spread of a study's scores divided by another's; the pooled variance of each score makes the interval."""
+    groups = [(study.summary["mean"].to_numpy(), study.summary["error"].to_numpy()) for study in both]
+    return statistics.parametric_bootstrap(groups, lambda one, other: spread(one) / spread(other))
 
 
 def in_both(study: str, *sources: Counted) -> list[Comparison] | None:
@@ -380,8 +372,7 @@ def one_function_one_result(study: str) -> Judged:
 def depth_levels(study: str) -> Judged:
     """H9: the range of eight methods' scores with the last block trained, divided by that of the embedder alone."""
     last, alone = counted_records(LAST_BLOCK[study]), counted_records(EMBEDDER[study])
-    what = "range with the last block trained / embedder alone"
-    return _ranges("H9", study, what, last, alone, OF_RATIOS["H9"])
+    return _ranges("H9", study, "range with the last block trained / embedder alone", last, alone)
 
 
 @dataclass(frozen=True)

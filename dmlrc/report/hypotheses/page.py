@@ -165,11 +165,10 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
 
 
 def numbers() -> dict[str, float | str]:
-    """The numbers behind the page's text, by data set: its verdicts, and the findings with their intervals.
+    """The numbers behind the page's text, by data set: its verdicts -> hypotheses, and the findings with intervals.
 
-    A verdict -> the hypotheses that have it. value, low, high, n: of a hypothesis's first finding; most: the most
-    that can be gained; fractions in percent. under, luck: the range under the line of a ratio and what noise alone
-    would make it, points; relative: the ratio of the ranges over their means.
+    value, low, high, n: of a first finding; most: that can be gained; fractions in percent. under, luck: the range
+    under the line of a ratio and by noise alone, points; relative: the ratio of the ranges over their means.
     """
     named: dict[str, float | str] = {}
     for case in measures.judged_hypotheses():
@@ -184,10 +183,8 @@ def numbers() -> dict[str, float | str]:
             named |= {f"{key}.most": scale * first.estimate.attainable[1], f"{key}.n": first.estimate.n}
     for name in (measures.CUB, measures.CARS):
         for hypothesis, (scores, lucky) in measures.ranges(name).items():
-            key, (over, under) = (
-                f"{hypothesis}.{studies.get(name).dataset}",
-                np.ptp(scores, axis=0) / scores.mean(axis=0),
-            )
+            over, under = np.ptp(scores, axis=0) / scores.mean(axis=0)
+            key = f"{hypothesis}.{studies.get(name).dataset}"
             named |= {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1]}
             named[f"{key}.relative"] = over / under
     return named

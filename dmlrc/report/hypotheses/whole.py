@@ -7,14 +7,13 @@ search that H9 borrows too, decides; that of seeds alone stands beside it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from dmlrc import studies
-from dmlrc.report import labels, power, statistics, titles
+from dmlrc.report import labels, power, titles
 from dmlrc.report.hypotheses import measures, page
 from dmlrc.report.hypotheses.measures import CARS, CUB, Bounds, Counted, Finding, Judged
 from dmlrc.report.significance import measures as significance
@@ -44,32 +43,23 @@ OMISSION_CELLS = {("value", "low", "high"): ("ratio", ".2f"), "verdict": "verdic
 """`omissions` as printed (`labels.cells`): a row a data set and method."""
 
 
-@dataclass(frozen=True)
-class StudyPair:
-    """The study with everything trained, and its twin with the embedder alone."""
-
-    everything: str
-    alone: str
-
-
 PAIRS = {
     CARS: (
-        StudyPair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
-        StudyPair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
+        ("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
+        ("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
     ),
-    CUB: (StudyPair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
+    CUB: (("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
 }
-"""Each data set's pairs; it is judged on the first one that is complete."""
+"""Each data set's pairs, everything trained and its twin with the embedder alone; the first complete one is judged."""
 
 
 @dataclass(frozen=True)
 class Whole(Judged):
     """H10 or H11 on a data set; study: that of frozen features there. The first of its findings decides.
 
-    on: the studies that it is judged on. without: the finding that decides, without each method in turn. beside: other
-    numbers, which have no verdict. by_luck: the studies whose range is not above luck. limits: up to which true
-    value "kept", and from which "not kept", is found with a power of 80 %. methods: how many there are, each with at
-    least so many reruns.
+    on: the studies judged. without: the deciding finding without each method in turn. beside: other numbers, without a
+    verdict. by_luck: the studies whose range is not above luck. limits: up to which true value "kept", and from which
+    "not kept", is found with a power of 80 %. methods: how many, each with at least so many reruns.
     """
 
     on: tuple[str, ...] = ()
@@ -84,9 +74,6 @@ class Whole(Judged):
     def turning(self) -> tuple[str, ...]:
         """The methods without which the verdict would be another."""
         return tuple(name for name, finding in self.without.items() if finding.verdict != self.verdict)
-
-
-absolute_range = partial(np.ptp, axis=-1)
 
 
 def range_over_mean(scores: np.ndarray) -> np.ndarray:
@@ -115,11 +102,8 @@ def complete(name: str) -> Counted | None:
 
 def pair_of(data: str) -> tuple[Counted, Counted] | None:
     """The first pair on this data set that is complete: with everything trained, and with the embedder alone."""
-    for pair in PAIRS[data]:
-        everything, alone = complete(pair.everything), complete(pair.alone)
-        if everything and alone:
-            return everything, alone
-    return None
+    pairs = (tuple(map(complete, names)) for names in PAIRS[data])
+    return next(filter(all, pairs), None)
 
 
 def recorded_networks() -> list[str]:
@@ -129,7 +113,7 @@ def recorded_networks() -> list[str]:
 
 
 def _not_run(hypothesis: str, data: str) -> Whole:
-    asked = tuple(f"{name}: not complete" for pair in PAIRS[data] for name in (pair.everything, pair.alone))
+    asked = tuple(f"{name}: not complete" for pair in PAIRS[data] for name in pair)
     return Whole(hypothesis, data, (), NOT_RUN, absent=asked)
 
 
@@ -200,9 +184,8 @@ def _size(*compared: Comparison) -> dict[str, int]:
 def judged_ratio(
     what: str, both: Sequence[Comparison], lucky: bool, region: Bounds = BELOW_ONE, of: Callable = range_over_mean
 ) -> Finding:
-    """The ratio of the ranges of two studies, see `ratio`; no verdict where noise alone could make one of them."""
-    estimate = ratio([(one.summary["mean"].to_numpy(), one.summary["error"].to_numpy()) for one in both], of=of)
-    finding = Finding.by_interval(what, estimate, region)
+    """The ratio of the ranges of two studies; no verdict where noise alone could make one of them."""
+    finding = Finding.by_interval(what, measures.ratio_of(both, of), region)
     return replace(finding, verdict=NO_VERDICT) if lucky else finding
 
 
@@ -229,17 +212,10 @@ def explored() -> list[Whole]:
         for hypothesis, both in measures.pairs_of_ranges(data).items():
             lucky = tuple(compared.study for compared in both if by_luck(compared))
             region = measures.OF_RATIOS[hypothesis]
-            first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, absolute_range)
-            without = without_each(both, region, absolute_range)
+            first = judged_ratio(page.STATISTICS[hypothesis], both, bool(lucky), region, measures.absolute_range)
+            without = without_each(both, region, measures.absolute_range)
             cases.append(Whole(hypothesis, data, (first,), first.verdict, without=without, by_luck=lucky))
     return cases
-
-
-def ratio(
-    groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000, of: Callable = range_over_mean
-) -> Estimate:
-    """The ratio of two ranges by `statistics.parametric_bootstrap`. groups: scores, standard errors."""
-    return statistics.parametric_bootstrap(groups, lambda one, other: of(one) / of(other), draws)
 
 
 def relative_error(compared: Comparison) -> float:
@@ -278,7 +254,7 @@ def _hangs_on(case: Whole) -> str:
 
 
 def _limits(case: Whole) -> str:
-    """The true value up to which one verdict is found in four of five studies, and that from which the other one is."""
+    """`Whole.limits` as printed."""
     percent = case.hypothesis in page.POINTS
     ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in case.limits]
     return f"at most {ends[0]}; at least {ends[1]}"

@@ -11,10 +11,7 @@ from dmlrc.report.style import GREY, GROUPS, RED, canvas, escape_math, method_st
 
 
 def gains_figure(gains: pd.DataFrame, method: Method) -> Figure:
-    """Draw each method's gain over the untrained trunk, one row per study; this one with its intervals.
-
-    gains: `page.gains_over_untrained`. The wide interval counts search and seed, the narrow one the seeds alone.
-    """
+    """Draw each method's gain over the untrained trunk (`page.gains_over_untrained`), this one's with intervals."""
     gains = gains.assign(tip=gains["method"].map(lambda name: f"{labels.method_label(name, SHOWN)}: "))
     gains["tip"] += gains["mean"].map(lambda gain: f"{100 * gain:+.2f} points")
     studies = list(dict.fromkeys(gains["study"]))
@@ -37,10 +34,7 @@ def gains_figure(gains: pd.DataFrame, method: Method) -> Figure:
 
 
 def hyperparameters_figure(tried: pd.DataFrame, method: Method) -> Figure:
-    """Draw each trial's share of its study's best value against each hyperparameter, the winners of searches ringed.
-
-    tried: `page.finished_trials`. One panel per hyperparameter, one mark per study; rings in the method's colour.
-    """
+    """Draw each trial's share of its study's best value against each hyperparameter, the winners of searches ringed."""
     tried = tried.assign(share=100 * tried["value"] / tried.groupby("study")["value"].transform("max"))
     names, own = list(method.space), method_style(method.name).colour
     ring = RED if own == "black" else own

@@ -122,10 +122,7 @@ def _settings(method: Method) -> str:
 
 
 def system_cells() -> pd.DataFrame:
-    """Every method of the papers after the Reality Check, on CUB200, as cells; its loss leads to where it is explained.
-
-    A row a paper and method; `tables.systems` has the same by the names that the code has.
-    """
+    """`tables.systems` as cells: a row a paper and method, whose loss leads to where it is explained."""
     named = {method.loss: method.label for method in SHOWN.values()}
     named |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
     table = tables.systems()
@@ -138,10 +135,9 @@ def system_cells() -> pd.DataFrame:
 
 
 def row_cells(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFrame:
-    """Rows of tables as cells: our R@1 with its ranks around each study, settings and batch of the paper.
+    """Rows of tables as cells: our R@1 with its ranks around each study that was run, settings and batch of the paper.
 
-    Last, what the untrained trunk has in each paper's pipeline, and how far training lifts all rows of its table on
-    average. What was not run has no column.
+    Last, what the untrained trunk has in each paper's pipeline, and how far training lifts all rows of its table.
     """
     rows = []
     tables_of = {table.paper: table for table, _ in those}
@@ -182,10 +178,7 @@ def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> 
 
 
 def _standing(means: pd.DataFrame, apart: Collection[str] = ()) -> pd.DataFrame:
-    """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method.
-
-    apart: methods that are ranked among themselves, as their paper has them.
-    """
+    """R@1 of the trained rows of a table as `results_table` has it, with ranks. apart: ranked among themselves."""
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     trained = trained.assign(block=trained.index.isin(list(apart)))
     ranks, untrained = statistics.by_luck_of_seeds(trained, ["block"]), means["mean"].get(PRETRAINED, np.nan)
@@ -197,10 +190,7 @@ def _standing(means: pd.DataFrame, apart: Collection[str] = ()) -> pd.DataFrame:
 
 
 def best_row(table: Table, records: StudyRecords) -> dict[str, float | str]:
-    """The row of a table with the highest mean R@1, as printed: first, mean, tied and lift; {} without any.
-
-    tied: how many of its others tie with it by the noise of seeds; NaN where each row was run once. lift: of all rows.
-    """
+    """The row with the highest mean R@1: first, mean, tied (how many; NaN of single runs), lift of all; or {}."""
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
     means = means[means.index.isin([*names, PRETRAINED])]

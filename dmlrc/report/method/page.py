@@ -46,10 +46,7 @@ def formulas(method: Method) -> str:
 
 
 def noted(note: Note, named: str, *more: str) -> str:
-    """A note as MyST: its formulas, its hyperparameters, and how ours differs from its source.
-
-    named: what the hyperparameters are, "Searched" or "Fixed". more: those without a letter in the formulas.
-    """
+    """A note as MyST. named: what its hyperparameters are, "Searched" or "Fixed"; more: those without a letter."""
     letters = [_lettered(labels.parameter(name), letter) for name, letter in note.symbols.items()]
     settings = f" {named}: {labels.listed([*letters, *more])}." if letters else ""
     shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
@@ -78,10 +75,7 @@ def standings(by_title: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
 
 
 def gains_over_untrained(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions.
-
-    standing: `standings`.
-    """
+    """MAP@R of every method of `standings` over that of the untrained trunk: study, method, mean, ci95, seed_ci95."""
     parts = []
     for study, frame in standing.items():
         trained = frame.drop(index=PRETRAINED, errors="ignore").reindex(columns=["mean", "ci95", "seed_ci95"])
@@ -91,10 +85,7 @@ def gains_over_untrained(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def glance(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
-    """A method in every table as cells: its place by mean MAP@R, the median trial's share of the best one's, its cost.
-
-    behind: points below the best mean of the table.
-    """
+    """A method in every table as cells: its place by mean MAP@R, the median trial's share of the best, its cost."""
     values = finished_trials(by_title, method).groupby("study")["value"]
     rows, shares = {}, (100 * values.median() / values.max()).map("{:.0f} %".format)
     for study, frame in standings(by_title).items():
@@ -139,10 +130,7 @@ def standing_cells(by_title: Mapping[str, StudyRecords], method: str) -> pd.Data
 
 
 def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
-    """Concatenated MAP@R of a method in other tables, as cells: at other rates and depths of training, first runs.
-
-    Intervals of search and seed where searches were repeated, else of seeds alone.
-    """
+    """Concatenated MAP@R of a method in other tables, as cells: at other rates and depths of training, first runs."""
     rows = []
     for records in editions.tables_beside(edition):
         if method in set(tables.accuracy(records)["method"]):
@@ -158,10 +146,7 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 
 
 def finished_trials(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
-    """Every finished trial: study, repetition, value (validation MAP@R), best (it won its search), and its setting.
-
-    A column a hyperparameter.
-    """
+    """Every finished trial: study, repetition, value (validation MAP@R), best (it won its search), hyperparameters."""
     parts = []
     for study, records in by_title.items():
         own = records.trials[(records.trials["method"] == method) & (records.trials["state"] == "complete")]

@@ -9,11 +9,7 @@ from dmlrc.report.method.notes import read_notes
 
 @dataclass(frozen=True)
 class SamplerNote:
-    """label: its heading. idea: what it does. source: who draws so. draws: what a batch holds. ours: where
-    ours differs. All are Markdown.
-
-    code: the names in `dmlrc.data.batches` whose source is shown.
-    """
+    """Markdown; draws: what a batch holds, source: who draws so. code: names in `dmlrc.data.batches` that are shown."""
 
     label: str
     idea: str

@@ -52,10 +52,7 @@ def random_scores_figure(scores: pd.DataFrame) -> Figure:
     shown = scores.columns.intersection(list(METRICS))
     for more, name in zip(reversed(range(len(shown))), shown, strict=True):
         look, text = METRICS[name], labels.METRIC_LABELS[name]
-        wide = {
-            "linewidth": 1.2 + 0.5 * more,
-            "markersize": 3.5 + 0.5 * more,
-        }  # what a later one covers shows at its edges
+        wide = {"linewidth": 1.2 + 0.5 * more, "markersize": 3.5 + 0.5 * more}  # those covered show at their edges
         axis.plot(scores.index, 100 * scores[name], color=look.colour, marker=look.marker, label=text, **wide)
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
     axis.set(xscale="log", ylim=(-2, 102))
@@ -100,10 +97,7 @@ def _draw_folds(axis: Axes, parts: Splits) -> None:
 
 
 def splits(parts: Mapping[str, Splits]) -> Figure:
-    """Draw the classes that train, validate and test in each fold: one bar per fold, of all classes in their order.
-
-    parts: title -> `tables.class_splits`.
-    """
+    """Draw the use of all classes, in their order: a bar a fold. parts: title -> `tables.class_splits`."""
     rows = [(name, number, fold) for name, part in parts.items() for number, fold in enumerate(part.folds)]
     figure, axis = charts.panel(0.6 + 0.24 * len(rows) + 0.2 * len(parts), xlabel="classes, in order")
     places = [row + 0.8 * list(parts).index(name) for row, (name, _, _) in enumerate(rows)]
@@ -131,10 +125,7 @@ def _legend_of_uses(axis: Axes) -> None:
 
 
 def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:
-    """musgrave-search: best value so far against the trial, as a share of the search's final best; a panel a method.
-
-    ours: study -> `tables.best_so_far`. published: `published.search_traces()`, drawn in grey.
-    """
+    """musgrave-search: `tables.best_so_far` as a share of the final best, a panel a method; grey: published traces."""
     names, dashes = list(tables.METHODS), dict(zip(ours, cycle(("-", "--", ":", "-.")), strict=False))
     figure, axes = style.canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
@@ -162,10 +153,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
 
 
 def trial_values(values: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> its trials.
-
-    The methods stand in one order in all of them, that of their best trials.
-    """
+    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> its trials."""
     done = {study: frame[frame["state"] == "complete"] for study, frame in values.items()}
     names = tables.pooled_order([frame.groupby("method")["value"].max() for frame in done.values()])
     return [_trial_values(study, frame[frame["method"].isin(names)], names) for study, frame in done.items()]
@@ -187,10 +175,7 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
 
 
 def importance_figure(shares: pd.DataFrame) -> Figure:
-    """Share of the trials' variance that each hyperparameter explains by itself: a bar a method, largest part first.
-
-    shares: `tables.importance`. Methods stand by their largest part; a part is named where its name fits into it.
-    """
+    """Draw `tables.importance`: a bar a method, its largest part first; a part is named where its name fits into it."""
     shares = shares.sort_values("importance", ascending=False)
     largest = shares.groupby("method")["importance"].max().sort_values(ascending=False)
     figure, axis = charts.panel(0.8 + 0.3 * len(largest), xlabel="share of the trials' variance, %")
@@ -228,9 +213,8 @@ def result_figures(
 ) -> list[Figure]:
     """musgrave-f3: MAP@R of every method, concatenated (dots) and separated (ticks), with 95 % intervals.
 
-    panels: title -> `tables.accuracy` or one data set of `published.musgrave_results`. order: of the rows, the same for
-    all; default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where
-    they are known. Dashed: the trunk before any training.
+    panels: title -> `tables.accuracy` or one data set of `published.musgrave_results`. order: of the rows, default
+    `tables.order_of_results`. Intervals: seed alone light, search and seed dark. Dashed: the untrained trunk.
     """
     order = list(order or tables.order_of_results(panels.values()))
     parts = [dict(list(panels.items())[first : first + MOST_PANELS]) for first in range(0, len(panels), MOST_PANELS)]
@@ -274,10 +258,7 @@ def _results(
 
 
 def beside_published_figure(points: pd.DataFrame) -> Figure:
-    """Our MAP@R against the published one: a row of panels a study, a column a published table, a point a method.
-
-    points: `page.beside_published`. Where the order is the same the points rise from left to right.
-    """
+    """Our MAP@R against the published: panels, a study a row, a table a column. points: `page.beside_published`."""
     studies, datasets = (list(dict.fromkeys(points[name])) for name in ("study", "dataset"))
     figure, axes = style.canvas(0.6 + 1.65 * len(studies), len(studies), len(datasets), sharex="col", sharey="row")
     for (study, dataset), part in points.groupby(["study", "dataset"], sort=False):
@@ -332,8 +313,7 @@ def baselines_figure(claims: pd.DataFrame, measured: Mapping[tuple[str, str], fl
 def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFrame]) -> Figure:
     """musgrave-f4, first part: P@1 against the year, a column a data set: as claimed, and as the paper measured it.
 
-    claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares,
-    red without the two losses of 2006.
+    claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: `charts.years`.
     """
     figure, axes = style.canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
     for (above, below), name in zip(axes.T, DATASETS, strict=True):
@@ -344,7 +324,7 @@ def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFram
         charts.years(below, paper[name], hollow=True)
         above.set_title(name, fontsize=9)
         values = 100 * np.array([part["r1"].min(), part["r1"].max(), *paper[name]["value"]])
-        above.set_ylim(_span(values.min(), values.max()))
+        above.set_ylim(axis_span(values.min(), values.max()))
         below.set(xlim=(2004.5, 2020.5), xticks=(2006, 2013, 2020))
     for axis, text in zip(axes[:, 0], ("claimed: P@1, %", "tuned alike: P@1, %"), strict=True):
         axis.set_ylabel(text)
@@ -357,14 +337,13 @@ def measured_over_the_years(
 ) -> Figure:
     """musgrave-f4, second part: P@1 of our studies against the year of each method, a panel a study.
 
-    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares, red
-    without the two losses of 2006.
+    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone.
     """
     rows = -(-len(panels) // MOST_PANELS)
     figure, axes = style.canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
         charts.years(axis, frame, methods)
-        axis.set_ylim(_span(100 * frame["value"].min(), 100 * frame["value"].max()))
+        axis.set_ylim(axis_span(100 * frame["value"].min(), 100 * frame["value"].max()))
         style.untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
         axis.set_title(style.narrow(title), fontsize=8)
         last = max(2020, frame["year"].max())
@@ -377,7 +356,7 @@ def measured_over_the_years(
     return figure
 
 
-def _span(low: float, high: float) -> tuple[float, float]:
+def axis_span(low: float, high: float) -> tuple[float, float]:
     """The limits of an axis in percent that spans so many points, or all that there is to show."""
     half = max(SPAN, high - low + 4) / 2
     middle = np.clip(np.nan_to_num((low + high) / 2, nan=50), half, max(100 - half, half))
@@ -410,12 +389,8 @@ def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:
     axis.grid(False, axis="y")
     axis.margins(x=0.12)
     handles = [Patch(color="#BBBBBB", label="papers' own tables")]
-    texts = {
-        "tuned alike, the paper": ("o", "white"),
-        "tuned alike, ours": ("o", BLUE),
-        "one model of four": ("|", BLUE),
-    }
-    for text, (marker, face) in texts.items():
+    looks = ("tuned alike, the paper", "o", "white"), ("tuned alike, ours", "o", BLUE), ("one model of four", "|", BLUE)
+    for text, marker, face in looks:
         look = {"color": BLUE, "marker": marker, "markerfacecolor": face, "markersize": 6, "linestyle": "none"}
         handles.append(Line2D([], [], label=text, **look))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)

@@ -1,7 +1,4 @@
-"""The tables of Musgrave et al. 2020 and what to see in its figures: cells and sentences for the page.
-
-What became of the gains that papers claim is in `years`.
-"""
+"""The tables of Musgrave et al. 2020 as cells; what became of the gains that papers claim is in `years`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import Protocol, default_settings, own_metric
+from dmlrc.protocol import default_settings, own_metric
 from dmlrc.records import StudyRecords
 from dmlrc.report import about, labels, published, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
@@ -28,12 +25,10 @@ AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
 def results_cells(
     frame: pd.DataFrame, dim: int = 128, folds: int = 4, state: pd.DataFrame | None = None, methods: Methods = METHODS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and the marks (see `marks`) of a results table in the paper's layout.
+    """The cells and the marks of a results table in the paper's layout, with the signs of `labels.SIGNS`.
 
     frame: `accuracy` or one data set of `published.musgrave_results`. dim, folds: of the protocol, for the headings.
-    state: `status`; adds rows for methods without any rerun, and where rows rest on unequal numbers of reruns a column
-    that says on how many.
-    Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
+    state: `status`; adds rows for methods without any rerun, and a column of reruns where their numbers are unequal.
     """
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
     names = tables.ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
@@ -104,10 +99,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
 
 
 def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Concatenated MAP@R of every method in a study and in a published table: study, dataset, method, ours, theirs.
-
-    theirs: data set -> one data set of `published.musgrave_results`.
-    """
+    """Concatenated MAP@R of every method in a study and in each of `theirs`: study, dataset, method, ours, theirs."""
     rows = []
     for records in edition:
         for name, frame in theirs.items():
@@ -117,15 +109,13 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
     return pd.concat(rows, ignore_index=True)
 
 
-def protocol_cells(
-    edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def protocol_cells(edition: Sequence[StudyRecords]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of every setting of the protocol: a row a setting, the paper's column, then the studies'.
 
-    A setting that differs from the paper's is marked "best", that is bold. Those that have a default are shown where
-    one of the columns departs from it. What the paper has otherwise on a data set of theirs is told too.
+    Bold: it differs from the paper's, which may be another on this data set. Those that have a default are shown where
+    one of the columns departs from it.
     """
-    columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
+    columns = {"paper": asdict(musgrave2020.PROTOCOL)} | {records.name: records.meta["protocol"] for records in edition}
     values = pd.DataFrame(columns).drop(index=["name", "paper"])
     cells = labels.format_settings(values)
     defaults = {name: labels.setting(name, value) for name, value in default_settings().items()}
@@ -156,18 +146,13 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _printed(table: str) -> pd.DataFrame:
     """A table of the paper: a row a trunk, a column a data set."""
-    trunks = (
-        published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
-    )
+    rows = published.trunks().query("source_table == @table")
+    trunks = rows.pivot(index="network", columns="dataset", values="value")
     return trunks[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
 
 
 def random_trunk_cells(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Table 2 of the Reality Check and ours: NMI of random trunks, in percent.
-
-    nmi_by_dataset: data set -> `untrained.random_trunks`.
-    The last row is what embeddings score that know nothing of the images (`untrained.nmi_of_random`).
-    """
+    """Table 2 of the Reality Check and ours (`untrained.random_trunks`): NMI of random trunks, last by its formula."""
     table, chance = _printed("Table 2"), {}
     for name, frame in nmi_by_dataset.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):

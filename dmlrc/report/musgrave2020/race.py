@@ -44,8 +44,8 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
 def of_rate(study: StudyRecords) -> dict[str, float | str]:
     """The rate that all methods of a study share, against the grid that chose it; nothing where none was run.
 
-    inside: it is the best of the grid, with worse ones on both sides; better_elsewhere: how many methods of the grid do
-    better at another one; suits: the others; settings_rate: that of the search whose settings the grid takes.
+    inside: it is the best of the grid, with worse ones on both sides; suits: the methods that do best there;
+    settings_rate: of the search whose settings the grid takes.
     """
     grid, rate = rates.grid_of(study), study.meta["protocol"]["lr"]
     if grid is None:

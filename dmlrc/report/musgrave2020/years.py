@@ -58,10 +58,7 @@ def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
 
 
 def answer_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The cells of "answer", a row a table of results.
-
-    The mean lead over the two losses of 2006, the best and the worst method, and what ties with the best.
-    """
+    """The cells of "answer", a row a table of results: the lead over the losses of 2006, the best and the worst."""
     trunks = {f"{name} (the paper)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
     trunks |= {study.name: study.meta["protocol"] for study in edition}
     rows = {}
@@ -91,10 +88,7 @@ def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def baselines() -> pd.DataFrame:
-    """R@1 of the two losses of 2006, as papers of 2017 to 2019 print it and as the Reality Check measured it.
-
-    Index: loss, data set. Columns, fractions: low, high (printed), separated, concatenated (measured).
-    """
+    """R@1 of the two losses of 2006 by data set: low, high (as papers of 2017 to 2019 print it) and as measured."""
     measured = published.musgrave_results().set_index(["method", "dataset", "metric", "setting"])["mean"]
     rows = {}
     for baseline in tables.CLASSICS:

@@ -1,16 +1,7 @@
 """`python -m dmlrc.report.neighbours`: train the models of the chapter on scores again, and record what they embed."""
 
-from tqdm import tqdm
-
 from dmlrc.report.neighbours import gallery, measures
 
-
-def _main() -> None:
-    galleries = gallery.grocery(), gallery.glyphs()
-    for those in (bar := tqdm(galleries, desc="neighbours")):
-        bar.set_postfix_str(those.dataset)
-        measures.record_spaces(those, measures.LOSSES[those.dataset], measures.EPOCHS[those.dataset])
-
-
 if __name__ == "__main__":
-    _main()
+    for shown in (gallery.grocery(), gallery.glyphs()):
+        measures.record_spaces(shown, measures.LOSSES[shown.dataset], measures.EPOCHS[shown.dataset])

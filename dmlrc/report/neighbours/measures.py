@@ -48,10 +48,7 @@ class Space:
 
 
 def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
-    """The gallery before training, then under each method: one model each, of the first fold, seed 0.
-
-    Settings are those that an earlier search found (`dmlrc.studies.tuned`). epochs: at most; default the study's.
-    """
+    """The gallery before training, then by each method at `tuned` settings, first fold, seed 0; epochs: at most."""
     study = studies.get(STUDIES[gallery.dataset])
     most = study.effective_protocol.max_epochs
     protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))
@@ -149,10 +146,7 @@ def map_at_r_of_queries(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarra
 
 
 def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:
-    """MAP@R of the gallery after a random linear layer, where training begins: mean over the draws.
-
-    space: the untrained trunk's. dim: of the layer's outputs.
-    """
+    """MAP@R of the untrained trunk's space after a random linear layer to `dim` numbers, where training begins."""
     rng, scores = np.random.default_rng(0), []
     for _ in range(draws):
         projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))

@@ -20,7 +20,7 @@ TARGETS = (0.0, 0.125, 0.5, 1.0)
 def gallery_html(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence[int]) -> str:
     """HTML: for each query a row of its nearest images under each model, right ones and wrong ones framed apart.
 
-    name: a word for the style sheet, one a page. The images are one sheet, which the page holds once.
+    name: a word for the style sheet, one a page, which holds the images as one sheet.
     """
     sheet = base64.b64encode(gallery.sheet).decode()
     lines = -(-len(gallery.rows) // COLUMNS)
@@ -75,9 +75,8 @@ def gallery_scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
 def numbers() -> dict[str, float]:
     """The numbers behind the page's text, in percent of MAP@R; of the recorded models, a data set by its name.
 
-    untrained, low and high: of the gallery before training, and after it with the losses that do worst and best.
-    random: after a random layer, where training begins. whole: of the best on the whole test half. least_lost: by how
-    many points a model scores less there, at least. glyphs.shown: what the best letter that is shown gains, in points.
+    untrained, low, high: of the gallery before training, and after it by the worst and the best loss. random: after a
+    random layer. whole: on the whole test half. least_lost: what each loses there. shown: the most that a letter gains.
     """
     named = {"first": 1 / 4, "second": 1 / 2 / 4}
     lost = []

@@ -131,10 +131,7 @@ def _absent(axis: Axes) -> None:
 
 
 def draw_curves(title: str, records: StudyRecords, names: Mapping[str, str]) -> Figure:
-    """oi-f2 and f4: metrics over the epochs on training and validation images; a figure a study, a panel a metric.
-
-    names: metric -> its title. Bands: lowest to highest seed.
-    """
+    """oi-f2 and f4: metrics (names: metric -> title) over the epochs, a panel each; bands: lowest to highest seed."""
     frame = page.seed_means(page.metric_curves(records, list(names)))
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):

@@ -1,8 +1,7 @@
 """The table and figures of Oi et al. 2021, Analysis of Evaluation Metrics with the Distance between Positive Pairs and
 Negative Pairs in Deep Metric Learning.
 
-Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: oi2021 (the data
-set's own class order: Figs. 1-4), oi2021/random (Table 1) and more random orders. One method, normalised softmax.
+Experiments: oi2021 (the data set's own class order: Figs. 1-4), oi2021/random (Table 1) and more random orders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,10 +52,7 @@ def final_scores(records: StudyRecords) -> pd.DataFrame:
 
 
 def orders_scores(orders: Orders) -> pd.DataFrame:
-    """The scores of both class orders, the paper's and ours: where, by (whose), order, metric, mean, ci95, text.
-
-    Fractions; the paper gives no interval. text: why ours have no mean.
-    """
+    """The scores of both class orders, the paper's and ours: where, by, order, metric, mean, ci95, text (why none)."""
     theirs = published.oi_results().rename(columns={"class_order": "order", "value": "mean"})
     frames = [theirs.assign(where=theirs["dataset"], by=common.PAPER, ci95=np.nan, text=np.nan)]
     for order in EXPERIMENTS:
@@ -96,8 +92,8 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
 def every_order(studies: str) -> pd.DataFrame:
     """Test scores with every class order, where there are several random ones: study, order, metric, what, score, half.
 
-    order: "default", or "random" with the number of its experiment. what: "trained", the mean over the reruns, or
-    "untrained", the trunk on the same test classes. half: of the 95 % interval over the reruns, 0 for the trunk.
+    order: "default", or "random" with a number. what: "trained", the mean over the reruns, or "untrained", the trunk on
+    the same test classes. half: of the 95 % interval over the reruns, 0 for the trunk.
     """
     frames = [pd.DataFrame(columns=["study", "order", "metric", "what", "score", "half"])]
     for main in editions.study_names(studies):
@@ -120,9 +116,8 @@ def _both(records: StudyRecords) -> pd.DataFrame:
 def compare_every_order(scores: pd.DataFrame) -> pd.DataFrame:
     """oi-every-order-numbers: a row a study and order of `every_order`, last the mean of the random with SD."""
     trained = scores["what"] == "trained"
-    trunk = (
-        scores["score"].mask(trained).groupby([scores[key] for key in ("study", "order", "metric")]).transform("max")
-    )
+    places = [scores[key] for key in ("study", "order", "metric")]
+    trunk = scores["score"].mask(trained).groupby(places).transform("max")
     rows = scores.assign(mean=scores["score"], half=np.nan)
     rows["untrained"] = trunk.where(trained & scores["metric"].isin(ACCURACIES))
     rows["order"] = rows["order"].str.replace("order", "random ")
@@ -182,10 +177,7 @@ def bins(records: StudyRecords) -> pd.DataFrame:
 
 
 def metric_curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
-    """Metrics after every epoch, on training and validation images: images, metric, rerun, epoch, value.
-
-    images: "training" or "validation". Values that are not finite are left out; a diverged rerun has none after it.
-    """
+    """Metrics after every epoch: images ("training" or "validation"), metric, rerun, epoch, value; the finite ones."""
     names = {prefix + metric: (images, metric) for prefix, images in PARTS.items() for metric in metrics}
     frame = records.curves
     frame = frame[(frame["kind"] == "rerun") & frame["metric"].isin(names) & np.isfinite(frame["value"])]
@@ -245,8 +237,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 def _of_study(main: str) -> dict[str, float]:
     """The effects of the class order around one study.
 
-    gain: of the random orders on average, with the interval in which a further one lies; untrained: of the trunk;
-    higher: in how many random orders both accuracies are; below: in how many P@1 stays below the trunk's; see `parted`.
+    gain: of random orders on average, with the interval for one more; untrained: of the trunk; higher: in how many both
+    accuracies are; below: in how many P@1 stays below the trunk's.
     """
     scored = {order: records for order, records in experiments.class_orders(main).items() if len(final_scores(records))}
     frame = every_order(main)

@@ -11,9 +11,7 @@ from dmlrc.report.photos import answer, neighbours, page
 def write_page(study: Study) -> Path:
     """Write the page of a study that was run, beside its records, and return it.
 
-    The chosen loss is trained once more, for its neighbours: it gives the model of a rerun again, the first that ended.
-
-    Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
+    The first rerun of the chosen loss is trained once more, for its neighbours. Raises DmlrcError where none finished.
     """
     recorded = records.load(study.name)
     best = answer.chosen_loss(recorded)

@@ -20,8 +20,7 @@ def chosen_loss(records: StudyRecords) -> str:
 def losses_by_validation(records: StudyRecords) -> list[str]:
     """The methods by their best trials on the validation classes, of those with a result on the test classes.
 
-    The test classes choose nothing: of 14 losses that are alike the highest there would be the luckiest. Raises
-    DmlrcError where no method has a result.
+    These choose nothing: of 14 losses that are alike the highest would be the luckiest. Raises DmlrcError without any.
     """
     trained = _of(records, "map_at_r").drop(PRETRAINED, errors="ignore")
     if trained.empty:

@@ -88,11 +88,9 @@ def _tick(value: str, factor: str) -> str:
 
 def _looks(sweeps: Iterable[StudyRecords]) -> dict[str, dict[str, object]]:
     """The colours and markers of the losses of these sweeps, by their labels."""
-    rows = {row for records in sweeps for row in page.influence(records)}
-    looks = {name: style.method_style(name).colour for name in MARKERS if name in rows}
-    return {
-        roth_label(name): {"color": colour, "marker": MARKERS[name], "markersize": 5} for name, colour in looks.items()
-    }
+    known = {row for records in sweeps for row in page.influence(records)}
+    dots = {name: {"marker": marker, "markersize": 5} for name, marker in MARKERS.items() if name in known}
+    return {roth_label(name): {**dot, "color": style.method_style(name).colour} for name, dot in dots.items()}
 
 
 def _blank(axis: Axes, text: str) -> None:
@@ -125,11 +123,8 @@ def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -
         charts.mark(axis, *at, tip, MARKERS.get(row.row, "o"), color=colour, markersize=4.5)
     for factor, records in sweeps.items():
         for value, spread in page.loss_spread(records).items():
-            tip, place = (
-                f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %",
-                factors.index(factor) - 0.22,
-            )
-            charts.mark(axis, 100 * spread, place, tip, "D", color=RED, markersize=4.5)
+            tip = f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %"
+            charts.mark(axis, 100 * spread, factors.index(factor) - 0.22, tip, "D", color=RED, markersize=4.5)
 
 
 def draw_samplers(title: str, records: StudyRecords) -> Figure:

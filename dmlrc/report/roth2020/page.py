@@ -1,8 +1,7 @@
 """The numbers of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in DML.
 
-Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: trunks (Table 1),
-roth2020 (Table 2, Figs. 1, 5, 7), roth2020/batches, -decays, -preprocessing, -trunks and -dims (Fig. 2),
-roth2020/samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
+Experiments: trunks (Table 1), roth2020 (Table 2, Figs. 1, 5, 7), roth2020/batches, -decays, -preprocessing, -trunks and
+-dims (Fig. 2), roth2020/samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
 """
 
 import functools
@@ -87,10 +86,9 @@ def table2_beside(by_study: ByStudy) -> pd.DataFrame:
 
 
 def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.DataFrame:
-    """roth-t2 and roth-t2-nmi: mean and standard deviation of every method, our columns and then the paper's.
+    """roth-t2 and roth-t2-nmi, of `table2_beside`: mean and deviation of every method, our columns, then the paper's.
 
-    frame: `table2_beside`. Rows without and with rho-regularisation, which the paper keeps apart too, compete among
-    themselves; ranks stand behind ours.
+    Rows without and with rho-regularisation compete among themselves, as in the paper; ranks stand behind ours.
     """
     rows = frame[frame["metric"] == metric].reset_index()
     ours = rows["source"].isin(list(by_study))
@@ -145,8 +143,7 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
 def regularisation(rows: pd.DataFrame) -> pd.DataFrame:
     """Each pair without and with rho-regularisation, from means and deviations of one metric, ours or the paper's.
 
-    rows: of `moments`. Columns: mean, std, r_mean, r_std, gain, ci95 (half width of Welch's 95 % interval of the gain);
-    index: the method that is regularised. NaN where one of a pair has no score.
+    rows: of `moments`. Columns: mean, std, r_mean, r_std, gain, ci95 (half of Welch's); index: the regularised method.
     """
     rows = rows.set_index("method")[["mean", "std", "n"]].astype(float)
     plain, regularised = rows.reindex(list(REGULARISED.values())), rows.reindex(list(REGULARISED))
@@ -211,10 +208,7 @@ def value_label(value: str, factor: str) -> str:
 
 
 def factor_effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
-    """The worth of each factor of Fig. 2: study, factor, row (loss), effect (fraction), best (value).
-
-    sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
-    """
+    """The worth of each factor of Fig. 2: study, factor, row, effect (best mean share less the worst), best (value)."""
     rows = []
     for factor, by_study in sweeps.items():
         for name, records in by_study.items():
@@ -263,10 +257,7 @@ def sampler_shares(records: StudyRecords) -> pd.DataFrame:
 
 
 def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int]:
-    """Pearson's correlations between the test metrics over all runs of these experiments, and the number of runs.
-
-    A training that several experiments share has the same scores in each and counts once. NaN for fewer than 3 runs.
-    """
+    """Pearson's correlations between the test metrics over all runs, one that is shared once, and their number."""
     frames = [common.seed_scores(records, setting="separated").assign(study=records.name) for records in experiments]
     frame = pd.concat(frames)
     frame = frame[(frame["method"] != PRETRAINED) & frame["metric"].isin(ALL_METRICS)]
@@ -287,8 +278,7 @@ def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
 def structure(records: StudyRecords) -> pd.DataFrame:
     """R@1 on the test images and the shape of the training embeddings, a row a method, means over the seeds.
 
-    Columns: precision_at_1, those of `STRUCTURE`, group ("plain", "regularised"), unit (whether its embeddings are
-    L2-normalised).
+    Columns: R1, those of `STRUCTURE`, group ("plain", "regularised"), unit (whether embeddings are L2-normalised).
     """
     train = common.seed_scores(records, setting="train")
     frame = pd.concat([common.seed_scores(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
@@ -323,10 +313,7 @@ def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
 
 
 def spectra(records: StudyRecords) -> pd.DataFrame:
-    """Singular values of the training embeddings, a row a place: method, place (from 2), mean, low, high.
-
-    Without the largest value, divided by their sum (section 5); mean, lowest and highest over the seeds.
-    """
+    """Singular values of the training embeddings but the largest, over their sum: method, place, mean, low, high."""
     arrays = records.arrays.query("name == 'spectrum' and setting == 'train'")
     frames = [pd.DataFrame(columns=["method", "place", "mean", "low", "high"], dtype=float)]
     for method, values in arrays.groupby("method")["values"]:
@@ -374,8 +361,7 @@ def interval(estimate: Estimate) -> str:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text: `common.numbers`, and those of the paper and of the toy.
 
-    "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
-    value in percent, and what switching does to the P@1 of the test lines.
+    Of a factor: see `against_losses`. toy: shares of the second singular value, and what switching does to test P@1.
     """
     judged = claims.judge_all(edition, "roth")
     toys = toy.recorded_toys(10)
@@ -423,10 +409,7 @@ def _of_study(main: str) -> dict[str, float | str]:
 
 
 def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
-    """The word for each factor: it moves a score "more" or "less" than the losses do; "" where that is unclear.
-
-    By Welch's interval of the difference, effects over the losses less `loss_spread` over the values.
-    """
+    """The word for each factor: it moves a score "more" or "less" than the losses do; "" where Welch's is unclear."""
     gaps = {
         factor: statistics.welch(factor_effects({factor: {"": records}})["effect"], loss_spread(records))
         for factor, records in sweeps.items()

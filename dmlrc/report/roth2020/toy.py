@@ -1,13 +1,11 @@
 """roth-f6: the two-dimensional toy of Roth et al. 2020, trained here: one seed as it is drawn, several as records.
 
-Four training classes lie on a diagonal; the four test classes lie on vertical and horizontal lines beside it. Settings
+Four training classes lie on a diagonal; the four test classes on vertical and horizontal lines beside it. Settings are
 from the authors' script, `toy_experiments/toy_example_diagonal_lines.py` of their public code: 15 points a line, an MLP
-2-30-30-2 whose output is normalised, Adam at 0.03, 200 batches of 24 points, negative margin 0.1, switch probability
-0.001.
+2-30-30-2 whose output is normalised, Adam at 0.03, 200 batches of 24, negative margin 0.1, switch probability 0.001.
 
-That script does not train what the figure's caption says: where it switches, it leaves the pull between positives
-out of the loss altogether. `VARIANTS` keeps the two apart: the regularised loss as the paper describes it, beside its
-plain partner, and the loss of the script, which only pushes.
+That script does not train what the caption says: where it switches, it leaves out the pull between positives. So
+`VARIANTS` has the regularised loss of the paper and its plain partner, and that of the script, which only pushes.
 """
 
 from collections.abc import Mapping
@@ -104,10 +102,7 @@ def _embed(network: nn.Module, points: np.ndarray) -> np.ndarray:
 
 
 def second_share(embeddings: np.ndarray) -> float:
-    """The smaller singular value's share of the sum: 0.5 for a ring, 0 where all points coincide.
-
-    With two dimensions the paper's rho, which leaves the largest value out, is 0 always, so Fig. 6 shows the values.
-    """
+    """The smaller singular value's share of the sum: 0.5 for a ring, 0 where all points coincide; rho would be 0."""
     values = spectrum(embeddings)
     return float(values[1] / values.sum())
 

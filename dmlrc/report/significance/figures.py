@@ -30,10 +30,7 @@ def pairs_figure(compared: Comparison) -> Figure:
         verdict = differ if pair.holm < ALPHA else equal if pair.equal else unclear
         square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
         difference = labels.percent(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
-        svg.tips(
-            square,
-            f"{labels.method_label(pair.a)} − {labels.method_label(pair.b)}: {difference}, {verdict}",
-        )
+        svg.tips(square, f"{labels.method_label(pair.a)} − {labels.method_label(pair.b)}: {difference}, {verdict}")
         axis.add_patch(square)
     style.method_rows(axis, names)
     heads = [style.escape_math(labels.method_label(name)) for name in names]
@@ -126,10 +123,7 @@ def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
 
 
 def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
-    """Draw each method's lead over the `baseline`, with 95 % intervals; pale: no difference is shown.
-
-    One panel per study; the rows stand in one order in all panels, by the mean place of a method.
-    """
+    """Draw each method's lead over the `baseline`, by mean place; a panel a study; pale: no difference is shown."""
     frames = {study.study: measures.effects(study) for study in compared}
     names = tables.pooled_order([frame["difference"] for frame in frames.values()])
     figure, axes = style.canvas(1.3 + 0.22 * len(names), 1, len(frames), sharey=True)
@@ -152,10 +146,7 @@ def over_baseline_figure(compared: Sequence[Comparison]) -> Figure:
 
 
 def other_classes(title: str, classes: pd.DataFrame) -> Figure:
-    """Draw each method's distance behind the best on other test classes, with 95 % intervals.
-
-    classes: `measures.scores_on_other_classes`.
-    """
+    """Draw each method's distance behind the best on other test classes: `measures.scores_on_other_classes`."""
     table = classes.sort_values("behind")
     rows = 100 * table[["behind", "behind_low", "behind_high"]].set_axis(["value", "low", "high"], axis=1)
     rows["tip"] = [f"{labels.method_label(name)}: {value:.2f} points behind" for name, value in rows["value"].items()]
@@ -165,29 +156,20 @@ def other_classes(title: str, classes: pd.DataFrame) -> Figure:
 
 
 def cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
-    """MAP@R against the steps (left) and the seconds (right) of a rerun.
+    """MAP@R against the steps (left) and the seconds (right) of a rerun. methods: `measures.cost_and_accuracy`.
 
-    methods: `measures.cost_and_accuracy`. Pale: methods clearly below the best. Named: the best and, of those
-    that tie with it, the cheapest.
+    Pale: methods clearly below the best. Named: the best and, of those that tie with it, the cheapest.
     """
     figure, axes = style.canvas(3.3, 1, 2, sharey=True)
     named = {name: labels.method_label(name, known) for name in methods.index}
-    for axis, unit, costs in zip(
-        axes[0], ("steps, thousands", "seconds"), (methods["steps"] / 1000, methods["seconds"]), strict=True
-    ):
+    by_unit = {"steps, thousands": methods["steps"] / 1000, "seconds": methods["seconds"]}
+    for axis, (unit, costs) in zip(axes[0], by_unit.items(), strict=True):
         for name, values in methods.iterrows():
             look, mean = style.method_style(name), 100 * values["mean"]
             half = 100 * np.nan_to_num((values["high"] - values["low"]) / 2)
-            bars = axis.errorbar(
-                costs[name],
-                mean,
-                yerr=[[min(half, mean)], [min(half, 100 - mean)]],
-                color=look.colour,
-                marker=look.marker,
-                markersize=5,
-                linestyle="none",
-                alpha=1 if values["among_best"] else 0.35,
-            )
+            marks = {"color": look.colour, "marker": look.marker, "markersize": 5, "linestyle": "none"}
+            marks["alpha"] = 1 if values["among_best"] else 0.35
+            bars = axis.errorbar(costs[name], mean, yerr=[[min(half, mean)], [min(half, 100 - mean)]], **marks)
             place = f"{mean:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
             svg.tips(bars[0], f"{named[name]}: {place}")
         best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()

@@ -5,11 +5,8 @@ The unit is a repetition: a whole search with its reruns. Tests count the noise 
 of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
 Nothing is paired, as preregistered: reruns of one number in two methods begin with the same weights of the embedder,
-and in some records rise and fall together, but count as independent. Intervals of differences are too wide for
-it, not too narrow.
-The folds of a rerun are no units of their own: they share the test classes and three quarters of their training
-classes, so each rerun counts once, with the mean over its folds' models ("separated") or with their joined embeddings
-("concatenated").
+but count as independent, so that intervals of differences are rather too wide. Folds, which share test classes and most
+training classes, are no units: a rerun counts once, by the mean of its models ("separated") or joined ("concatenated").
 """
 
 from collections.abc import Collection, Sequence
@@ -38,8 +35,8 @@ OWN, BORROWED, SEEDS = "search and seed", "search noise borrowed, seed noise mea
 class Comparison:
     """The scores of a study's methods in one setting and metric, and the luck that tests of them count.
 
-    runs: as `dmlrc.report.statistics` takes them, the methods in the paper's order. luck: OWN, BORROWED or SEEDS; with
-    SEEDS each rerun stands as a repetition of its own. donor: the study that lent the noise of search, or "".
+    runs: of `scores`; with SEEDS each rerun is a repetition of its own. luck: OWN, BORROWED or SEEDS. donor: the study
+    that lent the noise of search, or "".
     """
 
     study: str
@@ -168,10 +165,7 @@ def design(compared: Comparison) -> power.Design:
 
 
 def visible(compared: Comparison) -> float:
-    """The smallest true difference of two methods that a study of this size finds four times of five.
-
-    By the first step of Holm's correction over all pairs, the hardest one.
-    """
+    """The smallest true difference of two methods that a study of this size finds four times of five, all pairs."""
     return design(compared).least(power.ALL)
 
 
@@ -253,11 +247,10 @@ def scores_by_class(records: StudyRecords) -> tuple[pd.DataFrame, pd.Series] | N
 
 
 def scores_on_other_classes(records: StudyRecords) -> pd.DataFrame | None:
-    """Scores of the methods on other test classes: mean, low, high, behind, behind_low, behind_high, first.
+    """Scores on other test classes, by method: mean, low, high, behind, behind_low, behind_high, first.
 
-    Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
-    `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest
-    score. None without class scores.
+    behind: how far below the highest score here; its interval is that of `behind_best`, from the same resamples of the
+    classes; first: the share of resamples in which the method is the highest. None without class scores.
     """
     if (by_class := scores_by_class(records)) is None:
         return None
@@ -275,9 +268,8 @@ def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.n
     """The least and the most that each method may truly lie behind the best one, whichever that is: both (M,).
 
     scores: (M,); drawn: (draws, M), the same resamples for all. Comparisons with the best (Hsu 1984) by the bootstrap:
-    each method's distances from all others are held against the 95 % quantile of the largest of their standardised
-    errors. The best method here is not taken for the best one, so that its choice is in the interval: the truly best
-    method has a least distance of 0 with 95 %.
+    distances are held against the 95 % quantile of the largest of their standardised errors. The best method here is
+    not taken for the best one: the truly best one has a least distance of 0 with 95 %.
     """
     above = scores - scores[:, None]  # (M, M): how far the column's method is above the row's
     errors = drawn[:, None, :] - drawn[:, :, None] - above  # (draws, M, M)
@@ -293,9 +285,6 @@ def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def cost_and_accuracy(compared: Comparison, records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R beside cost, indexed by method: mean, low, high, among_best, seconds and steps of a rerun.
-
-    among_best: it ties with the best. Steps and seconds are summed over the folds.
-    """
+    """Concatenated MAP@R beside cost, by method: mean, low, high, among_best, seconds and steps of a rerun's folds."""
     summary = compared.summary[["mean", "low", "high", "among_best"]]
     return summary.join(tables.cost(records)[["seconds", "steps"]], how="inner")

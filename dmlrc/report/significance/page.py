@@ -31,19 +31,13 @@ def luck(compared: Comparison) -> str:
 
 
 def scored(summary: pd.DataFrame, column: str, untrained: float, gap: float) -> pd.DataFrame:
-    """The summary of a `Comparison` as a column of `results_table`, with the ranks that a score may have.
-
-    gap: `measures.visible`.
-    """
+    """The summary of a `Comparison` as a column of `results_table`, with ranks. gap: `measures.visible`."""
     rows = {"row": summary.index, "column": column, "untrained": untrained, "gap": gap}
     return summary.assign(half=(summary["high"] - summary["low"]) / 2, **rows).drop(columns=["low", "high"])
 
 
 def difference_cells(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of all pairs: row minus column in points, the best method first.
-
-    Bold where they differ (Holm's correction over all pairs), italic where they are equal within MARGIN.
-    """
+    """The cells and marks of all pairs: row minus column in points; bold where they differ, italic where equal."""
     names = compared.summary["mean"].sort_values(ascending=False).index.map(labels.method_label)
     pairs = measures.both_ways(compared.pairs)
     marks = np.select([pairs["holm"] < ALPHA, pairs["equal"].astype(bool)], ["best", "tie"], "")
@@ -77,10 +71,7 @@ def p_value(value: float) -> str:
 
 
 def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The numbers of pairs that differ and that are equal, as cells: one row per study, setting and metric.
-
-    lenders: studies that may lend the noise of search, see `compare`.
-    """
+    """The numbers of pairs that differ and that are equal, as cells: a row a study, setting and metric."""
     rows = {}
     for study, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
         compared = measures.compare(study, lenders, metric, setting)
@@ -101,10 +92,7 @@ def pairs_overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecor
 
 
 def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`scores_on_other_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
-
-    Italic: it may be the best on other classes, see `scores_on_other_classes`.
-    """
+    """`scores_on_other_classes` as cells and marks, the best first; italic: it may be the best on other classes."""
     classes = measures.scores_on_other_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
     means = pd.concat([classes["mean"], pd.Series({PRETRAINED: untrained}).dropna()])

@@ -17,10 +17,7 @@ LOOKS = {
 
 
 def peers_figure(peers: pd.DataFrame) -> Figure:
-    """Draw each part's speed as a multiple of its peer's, sorted, on a logarithmic axis; a point names itself.
-
-    peers: `page.peers`.
-    """
+    """Draw each part's speed as a multiple of its peer's (`page.peers`), sorted, on a logarithmic axis."""
     peers = peers.sort_values("ratio").reset_index(drop=True)
     figure, axis = charts.panel(3.2, xlabel="comparisons, sorted", ylabel="times as fast as the peer")
     colours = [style.BLUE if ratio >= 1 else style.RED for ratio in peers["ratio"]]
@@ -32,10 +29,7 @@ def peers_figure(peers: pd.DataFrame) -> Figure:
 
 
 def growth_figure(times: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
-    """Seconds and megabytes of evaluation by images; then of a proposal by trials, of a study by workers.
-
-    Logarithmic axes. times: `page.growth`; exponents: `page.exponents`, which stand in the legend.
-    """
+    """Seconds and megabytes (`page.growth`) of evaluation by images; of a proposal by trials, of a study by workers."""
     of_images, (seconds, memory) = _stacked()
     of_searches, (proposal, study) = _stacked()
     for task, part in times.groupby("task", sort=False):

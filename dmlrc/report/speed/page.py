@@ -26,10 +26,7 @@ _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
 def peers(file: str = "peers") -> pd.DataFrame:
-    """Each part beside its peer: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, machine, ...
-
-    file: "peers", on a CPU, or "peers-gpu".
-    """
+    """Each part beside its peer, in file: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, ..."""
     texts = dict.fromkeys(("commit", "torch", "pytorch_metric_learning"), str)
     times = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype=texts)
     return times.assign(what=times["what"].map(_part_label))
@@ -76,11 +73,9 @@ def exponents() -> pd.Series:
 def numbers() -> dict[str, float | str]:
     """The numbers behind the page's text.
 
-    cpu.median: without the peers that do a part of the work alone. cpu.least_over_library: the least ratio to
-    pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those whose peer does a part of the work.
-    gpu.scoring: the ratios to its evaluation. gpu.steps_slower: the share of training steps that a core of a CPU does
-    in less time. workers.two, workers.most: how many times as fast a small study is with two workers, and with more
-    than cores.
+    cpu.median: without peers that do a part of the work alone; cpu.least_over_library: to pytorch-metric-learning;
+    cpu.slower_than_a_part: of the slower ones those whose peer does a part; gpu.scoring: to its evaluation;
+    gpu.steps_slower: the share that a CPU core does sooner; workers.two, .most: how many times as fast a study is.
     """
     on_a_cpu, grown, fitted = peers(), growth(), exponents()
     ratio, peer = on_a_cpu["ratio"], on_a_cpu["peer"]
@@ -114,9 +109,6 @@ FACTS = ("machine", "device", "torch", "pytorch_metric_learning", "commit", "dat
 
 
 def made_on(times: pd.DataFrame) -> dict[str, str]:
-    """The machine, versions, commit and date of measurements, and the most processes beside them: name -> text.
-
-    times: `peers` or `growth`.
-    """
+    """The machine, versions, commit and date of `peers` or `growth`, and the most processes beside them: texts."""
     facts = {name.replace("_", "-"): ", ".join(times[name].unique()) for name in FACTS if name in times}
     return facts | {"other processes": f"at most {times['load'].max():.1f}"}

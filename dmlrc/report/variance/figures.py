@@ -90,10 +90,7 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
 
 
 def grid(title: str, best: pd.DataFrame) -> Figure:
-    """Validation MAP@R of the best trial against the rate, a line a method. best: `rates.best_trials`.
-
-    Dotted: the rate whose mean over the methods is highest.
-    """
+    """Validation MAP@R against the rate (`rates.best_trials`), a line a method; dotted: the best rate of all."""
     figure, axis = charts.panel(3.4, xlabel="learning rate of all methods", ylabel="validation MAP@R, %")
     ends = charts.draw_lines(axis, 100 * best.sort_index())
     axis.axvline(rates.best_rate(best), color=style.GREY, linestyle=":", linewidth=1)
@@ -105,10 +102,7 @@ def grid(title: str, best: pd.DataFrame) -> Figure:
 
 
 def at_rates_figure(title: str, at: AtRates) -> Figure:
-    """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
-
-    Only the methods that were run at every rate. Dashed across: the untrained trunk.
-    """
+    """Test MAP@R at each rate that a table was made at, of the methods run at all; dashed: the untrained trunk."""
     figure, axis = charts.panel(3.9, title, xlabel="learning rate", ylabel="test MAP@R, %")
     heads = [page.rate_head(at, which) for which in at.by_rate]
     scores = at.scores.loc[at.everywhere].astype(float)
@@ -147,10 +141,7 @@ def tuning_figure(title: str, searched: pd.DataFrame, random: pd.DataFrame) -> F
 
 
 def validation(title: str, both: pd.DataFrame) -> Figure:
-    """Test MAP@R of each repetition against the validation MAP@R of its best trial. both: `scores_of_searches`.
-
-    Named: what validation would choose, and what tests best.
-    """
+    """Test MAP@R of each repetition against its validation (`scores_of_searches`); named: what each would choose."""
     figure, axis = charts.panel(3.2, title, xlabel="validation MAP@R of the best trial, %", ylabel="test MAP@R, %")
     both = 100 * both.reset_index("method").set_index("method", append=True)
     for (_, name), row in both.iterrows():

@@ -24,10 +24,7 @@ Lever = tuple[Estimate, int] | None
 
 
 def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
-    """The levers that are known of a study, a row each: value, low, high (fractions), and over how many losses.
-
-    at: `measures.at_rates` of the study.
-    """
+    """The levers that are known of a study, a row each: value, low, high (fractions), and over how many losses."""
     compared = significance.compare(records)
     several = len(compared.methods) > 1
     known = {

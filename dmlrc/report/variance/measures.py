@@ -1,10 +1,9 @@
 """The parts of an experiment, and how much of a ranking each of them makes.
 
 A part has levels: rates, folds, class orders, recipes. Changing it moves all methods together, which no ranking
-notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R.
-The yardstick of the second is the same for all parts: how far the very losses that the part was varied with lie apart,
-on average over its levels. Scores of validation and test classes, of single and joined embeddings, differ in height,
-so each part is divided by the mean of the scores that it was measured on.
+notices, and against one another, of which a ranking is made: two standard deviations of MAP@R. The yardstick of the
+second is how far the very losses that a part was varied with lie apart, on average over its levels. Each part is
+divided by the mean of its own scores, since those of validation and test, of single and joined embeddings differ.
 """
 
 import functools
@@ -42,10 +41,9 @@ TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
 class Part:
     """Effect of one part of an experiment on the methods: standard deviations of MAP@R as fractions of its mean.
 
-    name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes; mean:
-    of the scores that were compared. together: of all methods at once, NaN where a part has no common level, as luck
-    has none. against: of each method against the others, the noise of search and seed taken out where it is known. own:
-    the yardstick, how far these methods lie apart themselves on average over the levels, the noise taken out likewise.
+    levels, methods: how many were compared; on: "test" or "validation" classes; mean: of their scores. together: of all
+    methods at once, NaN where a part, as luck, has no common level. against: of each method against the others, less
+    the noise of search and seed where it is known. own: the yardstick, how far these methods lie apart, less noise too.
     """
 
     name: str
@@ -70,10 +68,7 @@ class Part:
 
 @functools.lru_cache(maxsize=16)  # for the figure, the table and the text
 def parts(records: StudyRecords) -> list[Part]:
-    """All parts of which the records of a study, its rate grid and the experiments around it know something.
-
-    What moves the methods most against one another stands first; what is known of one method only, last.
-    """
+    """All parts of which something is known; what moves the methods most against one another stands first."""
     one_each = (loss, search, seed, folds, class_order, test_classes, recipe)
     candidates = (*learning_rate(records), *sweeps(records), *(part(records) for part in one_each))
     present = [part for part in candidates if part is not None]
@@ -86,9 +81,8 @@ def parts(records: StudyRecords) -> list[Part]:
 def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate, Estimate]:
     """A table of methods (rows) and levels (columns) as method + level + rest: SD of levels, of the rest, of methods.
 
-    NaN cells are left out, so that both effects come from least squares. error: the variance of a cell by noise, which
-    is taken out of the rest and, divided by the cells of a row, of the methods: these are compared on average over
-    these very levels. Intervals are those of a variance of normal values (chi square). NaN without degrees of freedom.
+    NaN cells are left out: least squares. error: the variance of a cell by noise, taken out of the rest and, divided by
+    the cells of a row, of the methods. Intervals are those of a variance of normal values; NaN without df.
     """
     known = table.dropna(how="all").dropna(how="all", axis="columns").to_numpy(float)
     places = np.nonzero(~np.isnan(known))
@@ -219,10 +213,7 @@ def folds(records: StudyRecords) -> Part | None:
 
 
 def class_order(records: StudyRecords) -> Part | None:
-    """The split of the classes into training and test: random orders of them, methods at equal settings.
-
-    Without the data set's own order, whose distance from the random ones is another question.
-    """
+    """The split into training and test classes: random orders of them, without the data set's own; equal settings."""
     means = {
         name: significance.scores(study, METRIC, "separated").groupby("method")["value"].mean()
         for name, study in experiments.class_orders(records.name).items()
@@ -247,11 +238,10 @@ def test_classes(records: StudyRecords) -> Part | None:
 
 
 def recipe(records: StudyRecords) -> Part | None:
-    """The training recipe: the same losses in the papers' own recipes, on the same data and trunk.
+    """The training recipe: the same losses in the papers' own recipes, on the same data and trunk; single models.
 
-    Single models; a loss counts where at least two recipes train it. Left out, since its distance from the others is
-    not that of losses: a row of another embedding size than the others of its recipe, an ensemble, and a row that ends
-    below its own untrained start, which shows the harm of training. `recipe_rules` has what other rules would give.
+    A loss counts where at least two recipes train it. Left out: a row of another embedding size than the others of its
+    recipe, an ensemble, and a row below its own untrained start. `recipe_rules` has what other rules would give.
     """
     return _of_recipes(records, _recipes(_trained_alike(records)))
 
@@ -275,10 +265,7 @@ def recipe_rules(records: StudyRecords) -> pd.DataFrame:
 
 
 def _recipes(frame: pd.DataFrame, kept: pd.Series | None = None) -> pd.DataFrame:
-    """The mean score of each of FAMILIES (rows) in each paper's recipe (columns), as far as these have them.
-
-    frame: `_trained_alike`. kept: which rows of it count, default those of `recipe`.
-    """
+    """The mean score of FAMILIES (rows) by paper (columns). frame: `_trained_alike`; kept: rows, default `recipe`'s."""
     chosen = frame[frame["usual"] & ~frame["low"] if kept is None else kept]
     return chosen.groupby(["family", "recipe"])["value"].mean().unstack()
 
@@ -339,9 +326,8 @@ def _losses(records: StudyRecords, level: str | None) -> Mapping[str, str]:
 class AtRates:
     """A methods table made again at other learning rates, each time with searches of its own.
 
-    by_rate: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. compared:
-    the same keys -> the methods that have finished at this rate and at another, by concatenated test MAP@R. untrained:
-    the score of the trunk, or NaN.
+    by_rate: CHOSEN and TOO_HIGH or SEARCHED or both -> records. compared: the same -> the methods that have finished
+    there and at another rate, by concatenated test MAP@R. untrained: the score of the trunk, or NaN.
     """
 
     by_rate: Mapping[str, StudyRecords]
@@ -350,11 +336,7 @@ class AtRates:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Fractions: a row a method, NaN where it was not run at a rate.
-
-        Columns: the keys of `by_rate`, and below each mean, its standard error and the df of it, low and high, the ends
-        of the 95 % interval, rank_low and rank_high, and among_best, whether it ties with the best.
-        """
+        """Fractions: a row a method, NaN where it was not run at a rate; below each rate columns of a `summary`."""
         columns = ["mean", "error", "df", "low", "high", "rank_low", "rank_high", "among_best"]
         parts = {which: compared.summary[columns] for which, compared in self.compared.items()}
         methods = dict.fromkeys(name for part in parts.values() for name in part.index)
@@ -380,8 +362,7 @@ class AtRates:
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
-        By t tests of the changes, corrected by Holm for their number: where the rate changes no difference, one study
-        in twenty has such a pair. There are no more degrees of freedom than the fewer of the two rates'.
+        By t tests, corrected by Holm, with no more degrees of freedom than the fewer of the two rates'.
         """
         there, here = (self.scores.loc[self.beside(which).index, rate] for rate in (which, CHOSEN))
         parts, own = (np.stack([there[column], here[column]], axis=-1).astype(float) for column in ("error", "df"))
@@ -402,11 +383,8 @@ class AtRates:
 def at_rates(records: StudyRecords) -> AtRates | None:
     """The test scores of a study at other rates; None where no other rate was run with at least two of its methods.
 
-    A study under way counts with the methods that have finished.
-
-    The intervals count search and seed; a study whose methods were searched once borrows the noise of search from the
-    others. Where rates were searched too, nothing is borrowed or lent, since searches of another space scatter
-    otherwise: searched once, intervals there count seeds alone.
+    A study under way counts with the methods that have finished. A study searched once borrows the noise of search from
+    the others; one that searched rates neither borrows nor lends, since searches of another space scatter otherwise.
     """
     candidates = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
@@ -429,10 +407,10 @@ def at_rates(records: StudyRecords) -> AtRates | None:
 
 
 def conclusions_by_rate(at: AtRates) -> pd.DataFrame:
-    """The conclusions on the methods at each rate, from those that were run at every one; empty without three.
+    """The conclusions on the methods at each rate (rows), from those that were run at every one; empty without three.
 
-    One row per rate. Columns: spread (from the worst to the best, a fraction), one per loss of 2006 (the mean lead of
-    the newer ones over it, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction, of how many).
+    Columns: spread (worst to best, a fraction), one per loss of 2006 (the mean lead of the newer ones over it, an
+    `Estimate`), differ (pairs, by Holm's correction) and pairs.
     """
     methods = at.everywhere
     newer = [name for name in methods if name not in tables.CLASSICS]

@@ -55,8 +55,8 @@ def part_numbers(parts: Sequence[Part]) -> pd.DataFrame:
 def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The effect of the training recipe on a ranking by each rule on who is compared, as cells: one row per rule.
 
-    by_study: study -> `measures.recipe_rules`. A cell: the median over the choices of the other rules, and in brackets
-    the lowest and the highest; percent of the mean MAP@R. Last, how many of all choices clearly exceed the yardstick.
+    by_study: study -> `measures.recipe_rules`. A cell: median, lowest and highest over the choices of the other rules,
+    percent of the mean MAP@R. Last, how many of all choices clearly exceed the yardstick.
     """
     columns = {name: {head: _span(part) for head, part in _by_rule(rules)} for name, rules in by_study.items()}
     for name, rules in by_study.items():
@@ -151,8 +151,7 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     """The parts that reorder their losses: those that do so clearly more than these lie apart, and as much.
 
-    above: whose interval lies above that. sweeps: those of `measures.SWEEPS` among as_much. recipe.low, recipe.high (by
-    other rules of who is compared): percent; recipe.clearly: in how many recipe.choices.
+    above: whose interval lies above that. sweeps: those of as_much in `measures.SWEEPS`. recipe: by other rules.
     """
     parts = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
     rules = measures.recipe_rules(records)
@@ -175,11 +174,7 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
 
 
 def _of_rates(at: AtRates) -> dict[str, float | str]:
-    """The effects of too high a rate on the test scores, in points.
-
-    gaps: how many gaps between two losses change by more than noise; cut_off: percent of its reruns cut off; newer:
-    the newer losses over the contrastive one at each rate, with the least and the most that the interval allows.
-    """
+    """Effects of too high a rate, in points: gaps that change by more than noise; the newer losses over contrastive."""
     table, (gaps, gaps_of) = measures.conclusions_by_rate(at), at.moved(TOO_HIGH)
     stopped = at.by_rate[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     named = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
@@ -192,11 +187,9 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
 
 
 def _of_searched_rates(at: AtRates) -> dict[str, float | str]:
-    """The contrastive loss among those whose rates were searched, where they were: at the shared rate ("shared") and
-    with the rate searched ("searched").
+    """The contrastive loss among those whose rates were searched, where they were: at the "shared" rate and "searched".
 
-    best: the loss with the highest mean; tied: 1 if the contrastive loss ties with it; rank_low, rank_high: the ranks
-    that it may have. searched.gaps: how many gaps between two losses change by more than noise, of searched.gaps_of.
+    best: the loss with the highest mean; tied: whether contrastive ties with it; gaps: see `_of_rates`.
     """
     if SEARCHED not in at.by_rate:
         return {}

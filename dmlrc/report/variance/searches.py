@@ -21,20 +21,14 @@ FAR = 0.03
 
 
 def tuning_curves(records: StudyRecords) -> pd.DataFrame:
-    """Validation MAP@R of a search by its number of trials: one row per number, from 1, and one column per method.
-
-    The best trial so far of the searches as they were made, mean over the repetitions.
-    """
+    """Validation MAP@R of a search, mean over the repetitions: a row a number of trials, from 1, a column a method."""
     best = tables.best_after(records)
     means = {method: part.mean(skipna=False) for method, part in best.groupby(level="method")}
     return pd.DataFrame(means)[tables.ordered(means)].rename_axis("trials")
 
 
 def random_tuning(records: StudyRecords) -> pd.DataFrame:
-    """The expected best of so many random trials (Dodge et al. 2019): as `tuning_curves`, from the random trials alone.
-
-    Those are the first FIRST_RANDOM of every repetition. Validation classes.
-    """
+    """The expected best of so many random trials (Dodge et al. 2019): as `tuning_curves`, of the first FIRST_RANDOM."""
     drawn = records.trials[records.trials["trial"] < FIRST_RANDOM]
     best = {method: pd.Series(statistics.expected_best(part["value"])) for method, part in drawn.groupby("method")}
     return pd.DataFrame(best)[tables.ordered(best)].rename(lambda row: row + 1).rename_axis("trials")
@@ -48,11 +42,10 @@ def levelled(records: StudyRecords) -> pd.Series:
 
 
 def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Scatter of each loss's searches beside its number of hyperparameters: one row per loss, means over the studies.
+    """Scatter of each loss's searches beside its number of hyperparameters: a row a loss, means over studies.
 
-    Of the studies that were searched again, and of the losses after 2019 around them. Columns: hyperparameters,
-    luck (SD of a repetition's mean, concatenated test MAP@R, as a share of the loss's own mean), late (what the trials
-    after the first HALF add to the best validation MAP@R).
+    Of the losses after 2019 too. Columns: hyperparameters, luck (SD of a repetition's mean test MAP@R as a share of the
+    loss's own), late (what the trials after the first HALF add to the best validation MAP@R).
     """
     rows = []
     for study in filter(None, (study for main in edition for study in (main, _later(main)))):
@@ -72,9 +65,8 @@ def _later(main: StudyRecords) -> StudyRecords | None:
 def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The searches that ended more than FAR below the best one of their loss on the same data, the furthest first.
 
-    Columns: rate_searched (whether the rate was too), study, method, repetition, value (validation MAP@R of its best
-    trial), best (that of the best search) and short (a fraction of this). A search of the rate is held against all, one
-    at the shared rate against its like: better rates are out of its reach.
+    Columns: rate_searched, study, method, repetition, value (validation MAP@R of its best trial), best (that of the
+    best search) and short (a fraction of this). Better rates are out of the reach of one at the shared rate.
     """
     parts = []
     for main in edition:
@@ -91,10 +83,7 @@ def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def scores_of_searches(records: StudyRecords) -> pd.DataFrame:
-    """The best trial's validation MAP@R and the reruns' concatenated test MAP@R: a row a method and repetition.
-
-    Columns: validation, test; NaN where one of them is missing.
-    """
+    """The best trial's `validation` MAP@R and the reruns' concatenated `test` MAP@R: a row a method and repetition."""
     validation = records.trials.groupby(["method", "repetition"])["value"].max()
     test = significance.of_searches(significance.scores(records))
     return pd.DataFrame({"validation": validation, "test": test}).dropna()
@@ -103,10 +92,9 @@ def scores_of_searches(records: StudyRecords) -> pd.DataFrame:
 def choosing(records: StudyRecords) -> dict[str, float]:
     """The cost of choosing the loss by its validation score, without a look at the test classes.
 
-    rho (of the methods, Spearman), regret (the test score of the method that is best on test less that of the chosen
-    one, mean over the repetitions; where there are several, both are scored by the others, since in the one in which it
-    is found the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
-    methods so scored, by the noise of search and seed; NaN for one repetition).
+    rho (of the methods, Spearman), regret (the test score of the best method on test less that of the chosen one, mean
+    over the repetitions; both scored by the other ones, if there are any, since the best owes a part of its score to
+    luck), uncertain (half the 95 % interval of a difference so scored, of search and seed; NaN for one repetition).
     """
     both = scores_of_searches(records)
     means = both.groupby(level="method").mean()

@@ -49,10 +49,7 @@ def architecture() -> Figure:
 
 
 def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series] = MappingProxyType({})) -> Figure:
-    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study.
-
-    starts: study -> the dashed curve of untrained floats, of `starts.by_dimension`.
-    """
+    """zhai-f2: R@1 of floats and bits against the size of the embedding; starts: as `starts.curves_by_dimension`."""
     frame = page.sizes(records)
     figure, axis = charts.panel(2.8, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
     axis.set_title(title)

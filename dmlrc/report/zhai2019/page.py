@@ -1,8 +1,7 @@
 """The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning: fractions.
 
-Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: zhai2019/losses
-(Tables 1-3), zhai2019/losses-equal, zhai2019/samples (Table 4), zhai2019 and zhai2019/dims (Tables 5 and 6, Fig. 2),
-zhai2019/layer_norm (Fig. 3), zhai2019/shares (Fig. 4).
+Experiments: zhai2019/losses (Tables 1-3), zhai2019/losses-equal, zhai2019/samples (Table 4), zhai2019 and zhai2019/dims
+(Tables 5 and 6, Fig. 2), zhai2019/layer_norm (Fig. 3), zhai2019/shares (Fig. 4).
 """
 
 from collections.abc import Sequence
@@ -88,10 +87,7 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
 
 
 def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
-    """zhai-equal: R@1 of each loss in the batches of its paper, and in the same for all; the trunk last.
-
-    own: zhai2019/losses; equal: zhai2019/losses-equal, whose other layouts are those of Table 4 and of one loss.
-    """
+    """zhai-equal: R@1 of each loss in the batches of its paper (own), and in the same for all (equal)."""
     blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
     for name in own:
         for records, level in ((own[name], ""), (equal.get(name), EQUAL)):
@@ -139,10 +135,7 @@ def compare_samples(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
 
 
 def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
-    """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n; without the pretrained trunk.
-
-    dims: the sweep of sizes, of which those count that the paper has and the main study, with more seeds, does not.
-    """
+    """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n; of dims the sizes that the paper has too."""
     keys = ["method", "dim", "binary"]
     frames = {"main": _single_models(main)} | ({"dims": _single_models(dims)} if dims else {})
     frame = pd.concat(frames).drop_duplicates([*keys, "metric"])
@@ -180,12 +173,6 @@ def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
     frames = [common.seed_scores(records, R1, setting) for setting in ("separated_binary", "separated")]
     bits, floats = (frame[frame["method"] == method].set_index("rerun")["score"] for frame in frames)
     return statistics.mean(bits - floats, "reruns")
-
-
-def in_equal_memory(dims: StudyRecords) -> float:
-    """R@1 of 2,048 bits less that of 64 floats; dims: zhai2019/dims."""
-    means = sizes(dims).set_index(["head", "dim"])["mean"]
-    return float(means["bits", 2048] - means["floats", 64])
 
 
 def sizes(records: StudyRecords) -> pd.DataFrame:
@@ -284,6 +271,7 @@ def _of_study(main: str) -> dict[str, float]:
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
     [curve] = starts.curves_by_dimension({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
+    by_size = sizes(dims).set_index(["head", "dim"])["mean"]
     sized = embeddings(table, dims).query("metric == @R1")["mean"].mean() - starts.of_trunk(table)
     alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
@@ -294,7 +282,8 @@ def _of_study(main: str) -> dict[str, float]:
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
         **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
         **{"best_images": layouts.idxmax(), "bits": -100 * bits_cost(table).value},
-        **{"small_bits": -100 * bits_cost(dims, f"{SOFTMAX}@dim16").value, "memory": 100 * in_equal_memory(dims)},
+        "small_bits": -100 * by_size["bits less floats", 16],
+        "memory": 100 * (by_size["bits", 2048] - by_size["floats", 64]),  # as much of it
         **{"sizes_above": above, "sizes": of, "untrained_gain": 100 * float(curve.iloc[-1] - curve.iloc[0])},
         **{"layer_norm": 100 * norm.value, "layer_norm_low": 100 * norm.low, "layer_norm_high": 100 * norm.high},
         **{"tenth": 100 * tenth.value, "tenth_low": 100 * tenth.low},
