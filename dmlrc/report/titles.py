@@ -7,6 +7,7 @@ import re
 import pandas as pd
 
 from dmlrc import papers
+from dmlrc.papers.musgrave2020 import DEPTHS as DEPTH_SETTINGS
 from dmlrc.protocol import Study
 from dmlrc.studies import STUDIES
 from dmlrc.studies.adapted import FIRST_RUNS
@@ -117,8 +118,9 @@ def _qualifiers(study: Study) -> list[str]:
 def _depth(study: Study) -> list[str]:
     protocol = study.protocol
     if study.name in MOBILENETS:
-        depth, longer, _ = study.name.partition("/mobilenetv2-")[2].partition("-2000")
-        return ["MobileNetV2", MOBILENET_DEPTHS[depth], *["2,000 steps"] * bool(longer)]
+        depth = next(name for name, changes in DEPTH_SETTINGS.items() if changes.items() <= vars(protocol).items())
+        steps = protocol.max_epochs * protocol.iterations_per_epoch
+        return ["MobileNetV2", MOBILENET_DEPTHS[depth], *[f"{steps:,} steps"] * (steps > 1000)]
     if protocol.train_from:
         return ["last block trained"]
     if protocol.frozen_trunk:
