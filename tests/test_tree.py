@@ -4,9 +4,12 @@ import ast
 import functools
 import importlib
 import inspect
+import io
+import itertools
 import re
 import sys
 import textwrap
+import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -36,32 +39,43 @@ def test_the_root_holds_what_is_read_first():
     assert len(modules) <= 16, modules
 
 
-SECTIONS = 474  # of numpydoc in public docstrings, asked for by the same issue as the budget
-AUDITS = {"library": 652, "report": 45}  # what five readers who tried to break it found; sections of numpydoc for all
-FAULTS = {"library": 371, "report": 217}  # settings, kinds, digests and columns that the campaign of faults asked for
-CAPTIONS = 33  # what the captions of several tables share is shown once, and stands in the LaTeX of each
-CARDS = 24  # each paper's page has its report card; tables of the rows of one loss say what training lifts all rows by
-RECORDS = 172  # what a longer search gains and chooses, the gap that each ranking tells, a cross between numbers
-STATISTICS = 74  # a folder of five modules; ranks of all groups at once; a figure is laid out once, and drawn once
-WHOLE = 257  # rates searched three times, many classes and the lift of every ranking, the protocol drawn
-ONCE = {"library": 57, "report": 77}  # pages share what they derive, and fANOVA in NumPy: two fifths of its CPU time
+BUDGETS = {"library": (17_505, 10_000), "report": (18_342, 11_000)}
+"""Of a part the lines, and the lines of code alone: without imports, docstrings, comments and blank lines."""
 
 
-@pytest.mark.parametrize(
-    ("part", "most"),
-    [
-        ("library", 16_365 + SECTIONS + FAULTS["library"] + AUDITS["library"] + ONCE["library"]),
-        (
-            "report",
-            18_214
-            + sum((FAULTS["report"], AUDITS["report"], RECORDS, CAPTIONS, CARDS, STATISTICS, WHOLE, ONCE["report"])),
-        ),
-    ],
-)
-def test_a_budget_of_lines_holds(part, most):
-    """The aims are 10,000 and 11,000: whoever makes a part smaller lowers its budget."""
+def code_lines(path):
+    """The lines of a file that hold a statement or a part of one."""
+    text, left_out = path.read_text(), set()
+    for node in ast.walk(ast.parse(text)):
+        is_text = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            left_out |= {*range(node.lineno, node.end_lineno + 1)}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    spans = (range(token.start[0], token.end[0] + 1) for token in tokens if token.type not in NO_CODE)
+    return len({*itertools.chain.from_iterable(spans)} - left_out)
+
+
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+@pytest.mark.parametrize("part", BUDGETS)
+def test_a_budget_of_lines_holds(part):
+    """The aims are 10,000 and 11,000, to which code alone keeps: whoever makes a part smaller lowers its budget."""
     of_report = [path for path in FILES if "report" in path.relative_to(PACKAGE).parts]
-    assert lines(of_report if part == "report" else set(FILES) - set(of_report)) <= most
+    files = of_report if part == "report" else sorted(set(FILES) - set(of_report))
+    most, most_code = BUDGETS[part]
+    assert lines(files) <= most
+    assert sum(map(code_lines, files)) <= most_code
+
+
+def test_lines_of_code_are_those_that_do_something(tmp_path):
+    path = tmp_path / "some.py"
+    path.write_text(
+        '"""A text\nof two lines."""\n\nimport os\n\nx = (  # a bracket\n    1,\n)\n\n# alone\ny = """text\nmore"""\n'
+    )
+    assert code_lines(path) == 5
 
 
 def test_no_module_is_longer_than_can_be_read_at_a_time():
