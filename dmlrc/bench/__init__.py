@@ -28,7 +28,7 @@ FEWEST = 10
 KINDS = ("nearest", "forest")
 TREES = 50
 _TRIAL = ["repetition", "trial"]
-Space = dict[str, Float | Int]
+SearchSpace = dict[str, Float | Int]
 
 
 def studies() -> list[str]:
@@ -59,7 +59,7 @@ def methods(study: str) -> list[str]:
     return [name for name in searched if ended is None or name in ended]
 
 
-def search_space(study: str, method: str) -> Space:
+def search_space(study: str, method: str) -> SearchSpace:
     """The hyperparameters of a method with their ranges, and whether they are searched in logarithms.
 
     Parameters
@@ -222,7 +222,7 @@ class Objective:
     kind : as in `objective`
     """
 
-    def __init__(self, space: Space, cube: np.ndarray, values: np.ndarray, kind: str):
+    def __init__(self, space: SearchSpace, cube: np.ndarray, values: np.ndarray, kind: str):
         self.space, self._cube, self._values = space, cube, values
         self.spread, self.error, wrong = float(values.std()), float("nan"), []
         self._answer = _fitted(cube, values, kind)

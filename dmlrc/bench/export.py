@@ -104,7 +104,7 @@ def _tables(problems: Problems) -> dict[str, pd.DataFrame]:
     return {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
 
 
-def _ranges(space: bench.Space) -> Iterator[dict]:
+def _ranges(space: bench.SearchSpace) -> Iterator[dict]:
     for name, of in space.items():
         whole = isinstance(of, Int)
         yield {"name": name, "low": float(of.low), "high": float(of.high), "log": of.log, "whole": whole}
@@ -112,7 +112,7 @@ def _ranges(space: bench.Space) -> Iterator[dict]:
 
 def _hpo_b(problems: Problems) -> dict[str, dict]:
     """The files of HPO-B by their names: search space -> data set -> X and y; where searches begin; the ranges."""
-    spaces: dict[str, bench.Space] = {}
+    spaces: dict[str, bench.SearchSpace] = {}
     tables, starts, descriptors = {}, {}, {}
     for study, method in problems:
         space, tried = bench.search_space(study, method), bench.trials(study, method)
@@ -128,7 +128,7 @@ def _hpo_b(problems: Problems) -> dict[str, dict]:
     return {"meta-test-dataset": tables, "bo-initializations": starts, "meta-dataset-descriptors": descriptors}
 
 
-def _descriptor(space: bench.Space) -> dict:
+def _descriptor(space: bench.SearchSpace) -> dict:
     variables, logs = {}, [dimension["name"] for dimension in _ranges(space) if dimension["log"]]
     for dimension in _ranges(space):
         low, high = dimension["low"], dimension["high"]

@@ -191,18 +191,18 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
 
 
 def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
-    """Percent, over the numbers of hyperparameters at the shared rate; more and longest with the rate searched too.
+    """Percent, over the numbers of hyperparameters at the shared rate; next and longest with the rate searched too.
 
-    ten, twentyfive: the distance from the best after so many trials. later: what trials 26 to 50 add; longest: trials
-    51 to 100, where searches were so long. more: the most that 25 or 50 more add; later_less_test: the most by which
-    later exceeds what the test scores of two searches scatter by.
+    ten, twentyfive: the distance from the best after so many trials. later: what trials 26 to 50 add, next: the most that
+    they do, longest: trials 51 to 100, both where searches were so long. later_less_test: the most by which later
+    exceeds what the test scores of two searches scatter by.
     """
     every = 100 * _by_number(paid)
     added = -every[[count for count in TRIALS[1:] if count in every]].diff(axis=1).iloc[:, 1:]
     means, later = every.loc[AT_SHARED_RATE], added.loc[AT_SHARED_RATE][50]
-    named = {"ten.one": means.loc[1, 10], "more": added.max(axis=None)}
-    named["later_less_test"] = (later - means["test"]).max()
-    named |= prose.span("longest", added[TRIALS[-1]].dropna()) if TRIALS[-1] in added else {}
+    named = {"ten.one": means.loc[1, 10], "later_less_test": (later - means["test"]).max()}
+    if TRIALS[-1] in added:
+        named |= prose.span("longest", added[TRIALS[-1]].dropna()) | {"next": added.loc[WITH_RATE][50].max()}
     several = means[means.index > 1]
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
 

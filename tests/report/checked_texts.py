@@ -326,7 +326,7 @@ def claims():
             ),
             "three reruns, rows or seeds, and an interval": rule.FEWEST == 3,
             "at its best within half a decade of the rate": 10**0.5 < rule.STEP < 3.5,
-            "it is a tenth, or one point": set().union(*map(ends, worst)) == {0.1, 0.01} and len(worst) > 3,
+            "the limit is a tenth, or one point": set().union(*map(ends, worst)) == {0.1, 0.01} and len(worst) > 3,
         },
     }
 

@@ -87,8 +87,7 @@ def test_the_numbers_of_the_text(paid):
     assert told["ten.low"] == told["ten.high"] == pytest.approx(means.loc[2, 10])
     assert told["later.high"] == pytest.approx(means.loc[2, 25] - means.loc[2, 50])
     assert told["later_less_test"] == pytest.approx(told["later.high"] - means.loc[2, "test"])
-    assert told["more"] == told["later.high"]
-    assert not [name for name in told if name.startswith("longest")]
+    assert not [name for name in told if name.startswith(("longest", "next"))]
 
 
 def test_where_searches_were_longer_the_text_counts_trials_51_to_100(monkeypatch):
@@ -97,10 +96,10 @@ def test_where_searches_were_longer_the_text_counts_trials_51_to_100(monkeypatch
     told = choosing._of_trials(found)
     # 0.40 and 0.36 of 0.5 after 50 trials, then 0.5 in every search
     assert told["longest.low"] == told["longest.high"] == pytest.approx(100 * ((0.2 + 0.28) / 2))
-    assert told["more"] == told["longest.high"] > told["later.high"]
+    assert told["next"] == pytest.approx(100 * ((0.40 + 0.46) / 2 - (0.2 + 0.28) / 2))
     of_fixed = found[found["searched"] == choosing.AT_SHARED_RATE].drop(columns=choosing.TRIALS[-1])
     fixed = choosing._of_trials(of_fixed)
-    assert told["later_less_test"] == fixed["later_less_test"] < told["more"] - 100 * 0.2 / 2**0.5
+    assert told["later_less_test"] == fixed["later_less_test"]
     cells = choosing.trials_paid_cells(found)
     assert cells.loc[(choosing.WITH_RATE, "2"), "100 trials"] == "0.0"
     assert cells.loc[(choosing.AT_SHARED_RATE, "2"), "100 trials"] == "–"

@@ -50,15 +50,15 @@ def render_page(records: StudyRecords, images: ImageSet, results: Found) -> str:
         *(_strip(results, images, query) for query in neighbours.examples(results)),
         "<h2>What a wrong match looks like</h2>",
         *_wrong(results, images),
-        "<h2>Use it</h2>",
-        "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
-        f"<pre>{escape(_commands(records, best))}</pre>",
         "<h2>How it was made</h2>",
         "<dl>",
         *(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about.row(records).items()),
         "</dl>",
         "<p>The classes were divided once: half of them for training and choosing, the others for this page. It ranks "
         "the losses for these photos and this trunk, which stays as it is: only a linear layer was trained.</p>",
+        "<h2>Use it</h2>",
+        "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
+        f"<pre>{escape(_commands(records, best))}</pre>",
     ]
     head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     head += f"<title>{escape(name)}</title>"
