@@ -193,9 +193,9 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
 def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
     """Percent, over the numbers of hyperparameters at the shared rate; next and longest with the rate searched too.
 
-    ten, twentyfive: the distance from the best after so many trials. later: what trials 26 to 50 add, next: the most that
-    they do, longest: trials 51 to 100, both where searches were so long. later_less_test: the most by which later
-    exceeds what the test scores of two searches scatter by.
+    ten, twentyfive: the distance from the best after so many trials. later: what trials 26 to 50 add; next, longest:
+    the most that they, and trials 51 to 100, add where searches were so long. later_less_test: the most by which
+    later exceeds what the test scores of two searches scatter by.
     """
     every = 100 * _by_number(paid)
     added = -every[[count for count in TRIALS[1:] if count in every]].diff(axis=1).iloc[:, 1:]
