@@ -110,7 +110,7 @@ ALWAYS: dict[str, str] = {
         (
             "About twice as fast as what one would use instead",
             "On a CPU every loss, training step and evaluation beats the library's",
-            "It loses only to code that does less",
+            "It loses only to code that does less, and at random crops",
             "Evaluation grows a little less than with the square",
             "A proposal of a search takes milliseconds",
             "where scoring is",
