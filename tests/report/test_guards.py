@@ -201,6 +201,7 @@ ALWAYS: dict[str, str] = {
             "nine runs per loss",
             "One protocol for all:** every loss has the same network, optimiser, learning rate, batch size (32) and "
             "number of trials",
+            "But every layout kept the rate and the epochs of 3 x 25",
         ),
         "it is what was run",
     ),
