@@ -43,6 +43,8 @@ def cached_images(name: str, files: Sequence[Path], form: Form) -> np.ndarray:
     Raises DmlrcError for an image that cannot be decoded, or a cache that cannot be written, MissingDataError for a
     file that is not there.
     """
+    if not files:
+        raise DmlrcError(f"data set {name!r} lists no images: get it again")
     filename = f"{name}-{form.size}-{form.square}-{fingerprint(files, astuple(form))}.npy"
     shape = (len(files), form.channels, form.size, form.size)
     return cached_rows(filename, shape, "|u1", lambda: decode_all(name, files, form))

@@ -59,6 +59,8 @@ class DataSource:
                     f"{len(listing.class_names)} have names"
                 )
             return listing
+        except DmlrcError:
+            raise
         except Exception as error:  # readers of tables and of .mat files raise what they like on damaged ones
             raise DmlrcError(
                 f"the lists in {folder} cannot be read ({type(error).__name__}: {error}): "

@@ -24,6 +24,8 @@ class SubsampledClasses(nn.Module):
         super().__init__()
         if not isinstance(getattr(loss, "W", None), nn.Parameter):
             raise UsageError(f"{type(loss).__name__} has no class weights W, of which a part could be drawn")
+        if not 0 < share <= 1:
+            raise UsageError(f"the share of the classes is above 0 and at most 1, not {share}")
         self.loss, self.share = loss, share
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

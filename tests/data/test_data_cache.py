@@ -229,6 +229,11 @@ def test_a_large_image_that_is_damaged_keeps_none_of_the_others_out(tmp_path, mo
     assert len(cache.cached_images("some", files[1:], decoding.Form(8))) == 2
 
 
+def test_a_set_without_images(tmp_path):
+    with pytest.raises(DmlrcError, match="lists no images"):
+        cache.cached_images("nothing", [], decoding.Form(8))
+
+
 def test_every_dtype_comes_back(tmp_path):
     for dtype in ("f4", "f8", "i8", "u1", "?", ">f4", "c16"):
         array = np.arange(6).reshape(2, 3).astype(dtype)

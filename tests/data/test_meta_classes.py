@@ -95,3 +95,5 @@ def test_the_batchs_classes_stay_where_the_share_is_smaller():
 def test_a_loss_without_class_weights_is_refused():
     with pytest.raises(UsageError, match="Triplet has no class weights"):
         SubsampledClasses(losses.create("triplet"), 0.5)
+    with pytest.raises(UsageError, match="share of the classes"):
+        SubsampledClasses(losses.create("cosface", num_classes=3, embedding_dim=2), 0.0)
