@@ -150,14 +150,15 @@ def test_the_neighbours_of_many_are_those_of_the_cpu():
 
 
 def test_the_pairs_are_those_of_the_cpu():
-    """Several tiles. Rounding may move a few pairs to the next bin."""
+    """Several tiles; bins that bytes can number, and more. Rounding may move a few pairs to the next bin."""
     points = F.normalize(torch.randn(5000, 64, generator=torch.Generator().manual_seed(0)))
     labels = torch.arange(5000) % 40
-    _, *found = histograms.pair_histograms(points.cuda(), labels.cuda())
-    _, *expected = histograms.pair_histograms(points, labels)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.sum() == theirs.sum()
-        assert abs((ours - theirs).cumsum()).max() < 1e-5 * histograms.BINS * theirs.sum()
+    for bins in (histograms.BINS, 1000):
+        _, *found = histograms.pair_histograms(points.cuda(), labels.cuda(), bins)
+        _, *expected = histograms.pair_histograms(points, labels, bins)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.sum() == theirs.sum()
+            assert abs((ours - theirs).cumsum()).max() < 1e-5 * bins * theirs.sum()
 
 
 def test_faiss_finds_the_neighbours_of_the_product():

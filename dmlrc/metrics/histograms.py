@@ -3,52 +3,59 @@
 Oi et al. 2021, sections 2 and 3. A pair is unordered, of two different images; positive if they share their class.
 """
 
+import numbers
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 
+from dmlrc.errors import UsageError
 from dmlrc.metrics.inputs import as_pairs
 from dmlrc.metrics.neighbours import inner_products, squared_norms
 
 BINS = 100
-"""Width 0.02 on [-1, 1]; below 127, so that bytes can number them. The paper does not state its number of bins."""
+"""Width 0.02 on [-1, 1]. The paper does not state its number of bins."""
 SIDE = 1024
 """Rows and columns of a tile of the matrix of products: few enough places to stay in the processor's cache."""
 GPU_SIDE = 2048
 """As many as stay in the second cache of a GPU: larger and smaller ones take longer on an NVIDIA H200."""
+BYTE_BINS = 126
+"""Up to so many bins, a place among them, and the number after the last that stands for none, are below 128."""
 
 
-def pair_histograms(embeddings, labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count the inner products of the positive and of the negative pairs in `BINS` bins, in blocks of bounded memory.
+def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count the inner products of the positive and of the negative pairs, in blocks of bounded memory.
 
     The bins are of equal width, on [-1, 1] for L2-normalised embeddings. Otherwise on [-m, m], m the largest squared
     norm, which holds every inner product, so that scaling the embeddings does not change the counts.
 
-    embeddings: (N, D), labels: (N,) integers -> edges (BINS + 1,) float64, positive and negative counts (BINS,) int64.
+    embeddings: (N, D), labels: (N,) integers -> edges (bins + 1,) float64, positive and negative counts (bins,) int64.
 
-    >>> edges, positive, negative = pair_histograms([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1])
-    >>> edges[[0, 50, 100]].tolist(), positive.nonzero()[0].tolist(), negative.nonzero()[0].tolist()
-    ([-1.0, 0.0, 1.0], [99], [0])
+    >>> edges, positive, negative = pair_histograms([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1], bins=4)
+    >>> edges.tolist(), positive.tolist(), negative.tolist()
+    ([-1.0, -0.5, 0.0, 0.5, 1.0], [0, 0, 0, 1], [2, 0, 0, 0])
     """
+    if not isinstance(bins, numbers.Integral) or bins < 1:
+        raise UsageError(f"the number of bins must be a whole number, 1 or more, not {bins!r}")
     embeddings, labels = as_pairs(embeddings, labels)
     bound = _bound(embeddings)
     order = labels.argsort()  # classes in one piece: most tiles hold negative pairs only
     embeddings, labels = embeddings[order], labels[order]
     ends = torch.searchsorted(labels, labels, right=True).tolist()  # (N,), where the class of each row ends
-    # the product with one more coordinate is the place of x.y among the bins, from 0 to `BINS`
-    left = torch.nn.functional.pad(embeddings * (BINS / (2 * bound)), (0, 1), value=BINS / 2)  # (N, D + 1)
+    # the product with one more coordinate is the place of x.y among the bins, from 0 to `bins`
+    left = torch.nn.functional.pad(embeddings * (bins / (2 * bound)), (0, 1), value=bins / 2)  # (N, D + 1)
     right = torch.nn.functional.pad(embeddings, (0, 1), value=1.0)
-    everything, positive = torch.zeros(2, BINS + 1, dtype=torch.int64, device=labels.device)
+    everything, positive = torch.zeros(2, bins + 1, dtype=torch.int64, device=labels.device)
     for rows, columns in tiles(len(labels), labels.device):
-        place = inner_products(left[rows], right[columns]).clamp_(0, BINS).to(torch.uint8)
+        place = inner_products(left[rows], right[columns]).clamp_(0, bins)
+        place = place.to(torch.uint8 if bins <= BYTE_BINS else torch.int32)
         if rows == columns:  # each pair once
-            place.masked_fill_(torch.ones_like(place, dtype=torch.bool).tril_(), BINS + 1)
-        everything += _count(place)
+            place.masked_fill_(torch.ones_like(place, dtype=torch.bool).tril_(), bins + 1)
+        everything += _count(place, bins)
         if columns.start < ends[rows.stop - 1]:
-            positive += _count(place.masked_fill_(labels[rows, None] != labels[columns], BINS + 1))
+            positive += _count(place.masked_fill_(labels[rows, None] != labels[columns], bins + 1), bins)
     everything, positive = (torch.cat([c[:-2], c[-2:].sum(0, keepdim=True)]) for c in (everything, positive))
-    return np.linspace(-bound, bound, BINS + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
+    return np.linspace(-bound, bound, bins + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
 
 
 def tiles(count: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
@@ -58,18 +65,18 @@ def tiles(count: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
     return ((rows, columns) for i, rows in enumerate(parts) for columns in parts[i:])
 
 
-def _count(place: torch.Tensor) -> torch.Tensor:
-    """Bytes from 0 to BINS + 1, of any shape -> (BINS + 1,) how often 0, ..., BINS occur.
+def _count(place: torch.Tensor, bins: int) -> torch.Tensor:
+    """Whole numbers from 0 to bins + 1, of any shape -> (bins + 1,) how often 0, ..., bins occur.
 
-    They are counted two at a time on a CPU, as numbers below 2^15: a tenth of the time of counting 64-bit integers. On
+    Bytes are counted two at a time on a CPU, as numbers below 2^15: a tenth of the time of counting 64-bit integers. On
     a GPU, where few bins stay near its cores, that takes twice as long as one at a time.
     """
     place = place.flatten()
-    if place.device.type != "cpu":
-        return torch.bincount(place, minlength=BINS + 2)[: BINS + 1]
-    place = torch.nn.functional.pad(place, (0, len(place) % 2), value=BINS + 1)
+    if place.dtype != torch.uint8 or place.device.type != "cpu":
+        return torch.bincount(place, minlength=bins + 2)[: bins + 1]
+    place = torch.nn.functional.pad(place, (0, len(place) % 2), value=bins + 1)
     twos = torch.bincount(place.view(torch.int16), minlength=2**15).view(128, 256)[:, :128]
-    return (twos.sum(dim=0) + twos.sum(dim=1))[: BINS + 1]
+    return (twos.sum(dim=0) + twos.sum(dim=1))[: bins + 1]
 
 
 def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
@@ -88,7 +95,7 @@ def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
     return float(np.clip(divergence, 0.0, 1.0))  # rounding can take it a little further
 
 
-def jsd(embeddings, labels) -> float:
+def jsd(embeddings, labels, bins: int = BINS) -> float:
     """Compute the Jensen-Shannon divergence between the inner products of positive and of negative pairs.
 
     0: alike; 1: no bin holds pairs of both kinds, which need not lie on two sides of one threshold. It looks at all
@@ -97,7 +104,7 @@ def jsd(embeddings, labels) -> float:
     >>> jsd([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1])
     1.0
     """
-    _, positive, negative = pair_histograms(embeddings, labels)
+    _, positive, negative = pair_histograms(embeddings, labels, bins)
     return jensen_shannon_divergence(positive, negative)
 
 

@@ -97,6 +97,9 @@ def test_mistakes_of_the_parts_are_too():
         with pytest.raises(UsageError, match="labels must be integers"):
             metrics.retrieval.count_excluded(*labels)
     assert metrics.retrieval.count_excluded(np.uint8([1, 1]), np.int64([257])) == 1
+    for bins in (2.5, 0, "4", None):
+        with pytest.raises(UsageError, match="the number of bins must be a whole number, 1 or more, not "):
+            metrics.histograms.pair_histograms(EMBEDDINGS, LABELS, bins=bins)
 
 
 @pytest.mark.parametrize("name", ["map_at_r", "nmi", "jsd", "rho"])  # a metric of every module

@@ -31,11 +31,10 @@ def pair_products(embeddings, labels):
 # --- histograms ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("bins", "n"), [(1, 90), (100, 90), (100, 91), (126, 90)])
-def test_histograms_equal_numpy(bins, n, monkeypatch):
-    monkeypatch.setattr(histograms, "BINS", bins)
+@pytest.mark.parametrize(("bins", "n"), [(1, 90), (100, 91), (126, 90), (127, 91), (1000, 90)])
+def test_histograms_equal_numpy(bins, n):
     embeddings, labels = sphere(n)
-    edges, *counts = histograms.pair_histograms(embeddings, labels)
+    edges, *counts = histograms.pair_histograms(embeddings, labels, bins)
     assert edges == pytest.approx(np.linspace(-1, 1, bins + 1))
     for ours, products in zip(counts, pair_products(embeddings, labels), strict=True):
         np.testing.assert_array_equal(ours, np.histogram(products, edges)[0])
@@ -64,12 +63,11 @@ def test_every_pair_is_in_the_histogram():
     assert negative[0] >= 60
 
 
-@pytest.mark.parametrize("bins", [10, 126])
-def test_few_large_classes_and_float32(bins, monkeypatch):
+@pytest.mark.parametrize("bins", [10, 126, 5000])
+def test_few_large_classes_and_float32(bins):
     """A class over several tiles; each pair is counted once, on the right side, in its bin but for rounding."""
-    monkeypatch.setattr(histograms, "BINS", bins)
     embeddings, labels = sphere(n=2300, classes=2)
-    edges, positive, negative = histograms.pair_histograms(embeddings.astype(np.float32), labels)
+    edges, positive, negative = histograms.pair_histograms(embeddings.astype(np.float32), labels, bins)
     products = embeddings @ embeddings.T
     same, once = labels[:, None] == labels, np.triu(np.ones(products.shape, bool), 1)
     for ours, pairs in ((positive, same & once), (negative, ~same & once)):
@@ -260,6 +258,8 @@ def test_bad_input(function):
         function(np.full((3, 2), np.nan), [1, 1, 2])
 
 
-def test_bad_spectrum():
+def test_bad_bins_and_spectrum():
+    with pytest.raises(UsageError, match="bins"):
+        histograms.pair_histograms(np.ones((3, 2)), [1, 1, 2], bins=0)
     with pytest.raises(DivergedError):
         spectrum.rho(np.full((3, 2), np.inf))
