@@ -462,10 +462,10 @@ MUTATIONS = (
         ("tests/test_training.py", "-k", "captured_anew"),
     ),
     Mutation(
-        "board-takes-several-files",
+        "board-reads-where-it-stands",
         "dmlrc/board/__init__.py",
-        "if others := fingerprint.files(method).keys() - ",
-        "if others := set() - ",
+        "capture_output=True, text=True, cwd=folder",
+        "capture_output=True, text=True",
         "an entry that needs a file beside it passes, and fails for everybody else",
         ("tests/test_board.py", "-k", "where_the_command_is_given"),
     ),

@@ -1,10 +1,12 @@
 """The board: an entry is written, found again, and refused where anything in it is not what it says."""
 
+import json
 import re
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -189,14 +191,19 @@ def test_a_loss_that_needs_a_file_beside_it_is_no_entry_and_leaves_the_earlier_o
 
 
 def test_what_lies_where_the_command_is_given_belongs_to_no_entry(file, monkeypatch):
+    """A new process finds what lies in the folder that it works in: not that of the reader."""
     (file.parent / "beside_an_entry.py").write_text("def twice(value):\n    return 2 * value\n")
     file.write_text(SOURCE.replace("from dmlrc", "from beside_an_entry import twice\nfrom dmlrc"))
     monkeypatch.chdir(file.parent)
     with pytest.raises(UsageError, match=r"an entry is one file: .*beside_an_entry"):
         enter(file)
-    file.write_text(SOURCE.replace("    return", "    from beside_an_entry import twice\n\n    return twice(0) +"))
-    with pytest.raises(UsageError, match=r"an entry is one file: .*beside_an_entry"):
-        enter(file)  # which the loss imports when it is called
+
+
+def test_a_check_that_is_killed_lets_nothing_pass(file, monkeypatch):
+    killed = SimpleNamespace(returncode=-9, stdout="", stderr="")
+    monkeypatch.setattr(board, "subprocess", SimpleNamespace(run=lambda *_, **__: killed))
+    with pytest.raises(UsageError, match="its process ended with -9"):
+        enter(file)
     assert board.entries() == []
 
 
@@ -242,10 +249,18 @@ def test_without_the_study_there_is_nothing_to_stand_beside(monkeypatch):
         list(board.check_board("glyphs-smoke/board/none"))
 
 
+def read_here(command, **_):
+    """What a new process says of the file of a loss, without the seconds in which one begins."""
+    methods = comparison.read_methods(Path(command[-1]))
+    said = {method.name: fingerprint.fingerprint_of(method) for method in methods}
+    return SimpleNamespace(returncode=0, stdout=json.dumps(said))
+
+
 def test_the_workflow_checks_what_was_submitted(file, monkeypatch, call):
     """From the file of a loss to the table, by the commands that the workflow of pull requests runs."""
     monkeypatch.setattr("dmlrc.preflight.check_method", lambda *_: [])
     monkeypatch.setattr("dmlrc.report.compare.page.write_comparison", lambda *_: "page")
+    monkeypatch.setattr(board, "subprocess", SimpleNamespace(run=read_here))
     code, _, error = call("compare", str(file), "--study", BASE.name, "--trials", "2", "--submit")
     assert (code, "--submit takes a file with one loss" in error) == (2, True)
     code, output, error = call("compare", str(file), "--study", BASE.name, "--submit")

@@ -4,9 +4,12 @@ An entry is a comparison at the study's own budget, exported as `STUDY/board/LOS
 Only studies whose data the package holds have a board, so that whoever doubts an entry can run its units again.
 """
 
+import json
 import math
 import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +28,18 @@ TOLERANCE = 0.01
 """How far MAP@R of a unit that is run again may lie from the recorded one: a point, which the tests of this study count
 as equal. Another processor moved a trial of grocery-quick by 0.2 points (dmlrc/report/measurements/processors.csv)."""
 _BOARD = "board"
+_ALONE = """
+import json, sys
+from pathlib import Path
+from dmlrc import comparison, errors
+from dmlrc.records import fingerprint
+try:
+    methods = comparison.read_methods(Path(sys.argv[1]))
+    print(json.dumps({method.name: fingerprint.fingerprint_of(method) for method in methods}))
+except errors.DmlrcError as error:
+    sys.exit(str(error))
+"""
+"""Says what the losses of a file are, to whoever works where it lies alone, from where it may import."""
 
 
 def entry_study(base: Study, method: Method) -> Study:
@@ -49,8 +64,16 @@ def submit(study: Study, method: Method, file: Path) -> Path:
     todo = _plan(study, method)
     if not todo.is_done:
         raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
-    if others := fingerprint.files(method).keys() - {f"file_{file.stem}"}:  # as `comparison.read_methods` calls it
-        raise UsageError(f"an entry is one file: put into {file} what it uses of {', '.join(sorted(others))}")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(file, folder)
+        alone = subprocess.run([sys.executable, "-c", _ALONE, copy], capture_output=True, text=True, cwd=folder)
+    if alone.returncode:
+        changed = alone.stderr.strip().splitlines()[-1:] or [f"its process ended with {alone.returncode}"]
+    else:
+        alone = json.loads(alone.stdout.splitlines()[-1])[method.name]
+        changed = fingerprint.differences(fingerprint.fingerprint_of(method), alone)
+    if changed:
+        raise UsageError(f"an entry is one file: put into {file} what it uses of others beside it ({changed[0]})")
     target = records.export_records(study.name, complete=True)
     for former in target.glob("*.py"):
         former.unlink()
