@@ -6,12 +6,16 @@ again, in the comparison. So ten trials of mine stand beside ten of theirs, and 
 """
 
 import contextlib
+import dis
+import inspect
 import shutil
 import sys
 import types
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from dmlrc import building, names, paths, preflight, records
@@ -32,7 +36,7 @@ def read_methods(file: Path) -> list[Method]:
     A file without any, but with a single function or class, is that loss with the space that stands in `space`.
 
     Raises UsageError for a file that cannot be run, with the line, or that holds no loss; and where a file beside it is
-    called as one beside a file that was read before, from elsewhere.
+    called as one that a loss read before, from elsewhere, imports when it is called.
     """
     try:
         code = compile(file.read_bytes(), str(file), "exec")  # bytes, of which Python knows the encoding
@@ -41,7 +45,7 @@ def read_methods(file: Path) -> list[Method]:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: nested too deep
         raise UsageError(f"{file} is no Python ({str(error) or 'nested too deep'}): correct it") from None
     folder = file.resolve().parent
-    _check_helpers(file, folder)
+    _make_room(folder)
     sys.path.insert(0, str(folder))  # for what it imports from beside it
     name = f"file_{file.stem}"
     module = types.ModuleType(name)
@@ -51,6 +55,7 @@ def read_methods(file: Path) -> list[Method]:
     try:
         with contextlib.chdir("."):  # which it may change
             exec(code, scope)
+        _AT_CALL.update(dict.fromkeys(filter(partial(_lies_in, folder), _imported_at_call(code, folder)), folder))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -73,20 +78,42 @@ def read_methods(file: Path) -> list[Method]:
     return [Method(losses[0].__name__, losses[0], scope.get("space", {}))]
 
 
-_READ: set[Path] = set()
-"""Folders of the files that were read, in all of which Python looks for what a loss imports when it is called."""
+_AT_CALL: dict[str, Path] = {}
+"""Folders of what the losses that were read import when they are called, which must find the same then, by its name."""
 
 
-def _check_helpers(file: Path, folder: Path) -> None:
-    """Raise UsageError where a file beside this one would be taken for that of a loss read before, or the other way."""
-    beside = {path.name for path in folder.glob("*.py")} - {file.name}
-    for home in _READ - {folder}:
-        if shared := beside & {path.name for path in home.glob("*.py")}:
+def _imported_at_call(code: types.CodeType, folder: Path) -> Iterator[str]:
+    """Names of modules that the functions of a file import, and those of what was imported from beside it."""
+    files = {file for _, file in _own_modules() if folder in file.parents and file.suffix == ".py" and file.is_file()}
+    within = [code, *(compile(file.read_bytes(), str(file), "exec") for file in files)]
+    for outer in within:
+        within += (inner := [code for code in outer.co_consts if isinstance(code, types.CodeType)])
+        steps = (step for code in inner if code.co_flags & inspect.CO_OPTIMIZED for step in dis.get_instructions(code))
+        yield from (step.argval.partition(".")[0] for step in steps if step.opname == "IMPORT_NAME")
+
+
+def _own_modules() -> list[tuple[str, Path]]:
+    """Names and files of one's own modules that have been imported."""
+    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    return [(name, Path(file).resolve()) for name, file in files.items() if file and paths.is_own(file)]
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    return bool(name) and bool((here := PathFinder.find_spec(name, [str(folder)])) and here.origin)
+
+
+def _make_room(folder: Path) -> None:
+    """Forget files of one's own that were imported from elsewhere and are called as one here."""
+    for name, home in _AT_CALL.items():
+        if home != folder and _lies_in(folder, name):
             raise UsageError(
-                f"{folder} and {home}, from where a loss was read before, each have a {min(shared)!r}, and losses of "
-                "both would import the same one: rename one of them"
+                f"{folder} and {home} each have a {name!r}, and a loss of the latter, which was read before, imports "
+                "it when it is called: rename one of them, or import it at the top of the loss's file"
             )
-    _READ.add(folder)
+    for name, file in _own_modules():
+        top = name.partition(".")[0]
+        if folder not in file.parents and top != "__main__" and _lies_in(folder, top):
+            del sys.modules[name]
 
 
 KIND = "comparison"

@@ -415,18 +415,15 @@ def test_a_file_finds_what_lies_beside_it(tmp_path):
     assert [each.name for each in comparison.read_methods(tmp_path / "mine.py")] == ["loss"]
 
 
-def test_a_helper_is_not_mistaken_for_that_of_another_file(tmp_path, monkeypatch):
-    """It would train with the helper of the file that was read first, or, imported at a call, of that read last."""
-    monkeypatch.setattr(comparison, "_READ", set())
-    for scale, folder in enumerate(["one", "two"]):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "beside_both.py").write_text(f"SCALE = {scale}")
-        text = "def loss(e, l):\n    from beside_both import SCALE\n    return SCALE"
-        (tmp_path / folder / "mine.py").write_text(text)
-    [first] = comparison.read_methods(tmp_path / "one" / "mine.py")
-    with pytest.raises(UsageError, match=r"two and .*one, .* each have a 'beside_both.py', .*: rename one"):
-        comparison.read_methods(tmp_path / "two" / "mine.py")
-    assert first.loss(None, None) == 0
+def test_two_files_have_each_the_helper_that_lies_beside_it(tmp_path):
+    given = []
+    for scale, folder in enumerate(["one", "two", "one"]):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        text = f"SCALE = {scale}" + scale * "\n"  # of another length: the .pyc is told by its second
+        (tmp_path / folder / "beside_both.py").write_text(text)
+        (tmp_path / folder / "mine.py").write_text("import beside_both\ndef loss(e, l):\n    return beside_both.SCALE")
+        given += comparison.read_methods(tmp_path / folder / "mine.py")
+    assert [method.loss(None, None) for method in given] == [0, 1, 2]
 
 
 def test_a_file_that_goes_elsewhere_leaves_the_caller_where_it_was(tmp_path, monkeypatch):
@@ -444,6 +441,42 @@ def test_an_expression_that_is_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "mine.py").write_text("x = " + "-" * 100_000 + "1")
     with pytest.raises(UsageError, match=r"mine\.py is no Python \(.+\): correct it"):
         comparison.read_methods(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize("at_call", [(True, False), (True, True)])
+def test_a_helper_that_a_loss_imports_when_it_is_called_is_not_mistaken_for_another(tmp_path, monkeypatch, at_call):
+    """It would train with the helper of the file that was read last."""
+    monkeypatch.setattr(comparison, "_AT_CALL", {})
+    for scale, late in enumerate(at_call):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        (folder / "beside_late.py").write_text(f"SCALE = {scale}" + scale * "\n")
+        body = "import beside_late\ndef loss(e, l):\n    return beside_late.SCALE"
+        if late:
+            body = "def loss(e, l):\n    from beside_late import SCALE\n    return SCALE"
+        (folder / "mine.py").write_text(body)
+    [first] = comparison.read_methods(tmp_path / "0" / "mine.py")
+    with pytest.raises(UsageError, match="each have a 'beside_late', and a loss of the latter"):
+        comparison.read_methods(tmp_path / "1" / "mine.py")
+    assert first.loss(None, None) == 0
+    assert comparison.read_methods(tmp_path / "0" / "mine.py")[0].loss(None, None) == 0
+
+
+def test_nor_is_what_a_helper_imports_when_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "_AT_CALL", {})
+    for scale in (0, 1):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        (folder / "deep_late.py").write_text(f"SCALE = {scale}")
+        (folder / "helper_late.py").write_text("def scaled():\n    import deep_late\n    return deep_late.SCALE")
+        (folder / "mine.py").write_text("import helper_late\ndef loss(e, l):\n    return helper_late.scaled()")
+    (tmp_path / "1" / "fails.py").write_text("def loss(e, l):\n    import deep_late\n1 / 0")
+    with pytest.raises(UsageError, match="division by zero"):
+        comparison.read_methods(tmp_path / "1" / "fails.py")
+    [first] = comparison.read_methods(tmp_path / "0" / "mine.py")
+    with pytest.raises(UsageError, match="each have a 'deep_late'"):
+        comparison.read_methods(tmp_path / "1" / "mine.py")
+    assert first.loss(None, None) == 0
 
 
 @pytest.mark.parametrize("kind", ["class Mine:\n    def __call__(self, e, l):\n        ", "def mine(e, l):\n    "])
