@@ -145,7 +145,12 @@ def new_target(target: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
             yield (new := Path(temporary, target.name))
             check_new(target)  # again, for the block took its time
-            os.replace(new, target)
+            try:
+                os.link(new, target)  # which, unlike a renaming, takes the place of no file
+            except OSError as error:
+                if isinstance(error, FileExistsError) and not target.is_dir():
+                    raise
+                os.replace(new, target)  # of an empty folder alone; some disks know no links
 
 
 FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name

@@ -261,7 +261,8 @@ def _is_of(rerun: Mapping, best: Mapping) -> bool:
 
 
 def _check_params(study: Study, method: Method, unit: Mapping) -> None:
-    if misfit := method.misfit(unit["params"]):
+    misfit = method.misfit(unit["params"]) if unit["params"] is not None else None  # the oldest reruns do not say
+    if misfit:
         raise DmlrcError(
             f"{unit['kind']} {unit['number']} of {method.name} in the records of study {study.name!r}, repetition "
             f"{unit['repetition']}, {misfit}: move its record away, and it is made again; if the space was changed on "

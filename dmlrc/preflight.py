@@ -158,7 +158,7 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
 
     classes: that train. A loss that fails is not looked at: training says so itself.
     """
-    before, place = fingerprint.code(method.loss), torch.device("cpu")
+    before, place = fingerprint.description(method.loss), torch.device("cpu")
     known, noted = fingerprint.files(method.loss), _reading().set(opened := [])
     try:
         for _, params in _points(method):
@@ -170,10 +170,10 @@ def check_trains(method: Method, protocol: Protocol, classes: int) -> None:
     finally:
         _reading().reset(noted)
     _check_read(method, opened, known)
-    if fingerprint.code(method.loss) != before:
+    if changed := fingerprint.first_change(before, fingerprint.description(method.loss)):
         raise LossError(
-            f"the loss of method {method.name!r} changes a variable or default of its own file when it is called, and "
-            "so another loss than the recorded one: keep such state inside a class, which every run makes anew"
+            f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
+            "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
         )
     if not torch.equal(*(torch.stack([*numbers[0], *numbers[1]]).nan_to_num() for numbers in (first, second))):
         raise LossError(

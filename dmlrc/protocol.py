@@ -10,11 +10,10 @@ import json
 import math
 import re
 import sys
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from dmlrc import data
 from dmlrc.errors import UsageError, unknown
@@ -100,9 +99,17 @@ def own_metric(word: str) -> str:
     return name if at else ""
 
 
-_OF_INPUT = ("trunk", "weights", "frozen_trunk", "image_size", "crop_size", "augmentation", "square", "train_from")
-TrunkInput = namedtuple("TrunkInput", _OF_INPUT, defaults=[None])
-"""The settings of a protocol on which the cached features of a trunk depend, or its maps."""
+class TrunkInput(NamedTuple):
+    """The settings of a protocol on which the cached features of a trunk depend, or its maps."""
+
+    trunk: str
+    weights: str | None
+    frozen_trunk: bool
+    image_size: int
+    crop_size: int
+    augmentation: str
+    square: str
+    train_from: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

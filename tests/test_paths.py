@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dmlrc import data, paths
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 
 
 @pytest.mark.parametrize(("name", "where"), [("DMLRC_RUNS", paths.runs), ("DMLRC_HOME", paths.home)])
@@ -59,6 +59,14 @@ def test_a_file_that_comes_while_another_of_its_name_is_written_stays(tmp_path, 
     with pytest.raises(UsageError, match="nothing is overwritten"), paths.new_target(target) as new:
         target.write_text(str(new.write_text("new")))
     assert target.read_text() == "3"
+
+
+def test_a_file_that_comes_at_the_last_moment_stays(tmp_path, monkeypatch):
+    link, target = os.link, tmp_path / "out.csv"
+    monkeypatch.setattr(os, "link", lambda *given: target.write_text("theirs") and link(*given))
+    with pytest.raises(DmlrcError, match="File exists"), paths.new_target(target) as new:
+        new.write_text("new")
+    assert target.read_text() == "theirs"
 
 
 def test_a_folder_takes_the_place_of_an_empty_one_alone_and_of_no_link_or_pipe(tmp_path):

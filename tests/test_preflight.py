@@ -82,18 +82,21 @@ def test_a_table_that_is_too_small_for_the_classes_that_train_is_refused():
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "what"),
     [
-        "calls = 0\ndef loss(x, labels):\n    global calls\n    calls += 1\n    return x.sum()",
-        "def loss(x, labels):\n    global last\n    last = float(x.detach().sum())\n    return x.sum() - last",
-        "def loss(x, labels, seen=[]):\n    seen.append(1)\n    return x.sum()",
+        ("calls = 0\ndef loss(x, labels):\n    global calls\n    calls += 1\n    return x.sum()", "calls"),
+        (
+            "def loss(x, labels):\n    global last\n    last = float(x.detach().sum())\n    return x.sum() - last",
+            "last",
+        ),
+        ("def loss(x, labels, seen=[]):\n    seen.append(1)\n    return x.sum()", "a default or an enclosed value"),
     ],
 )
-def test_a_loss_that_changes_its_own_file_is_refused(source):
+def test_a_loss_that_changes_its_own_file_is_refused(source, what):
     exec(source, scope := {"__name__": "file_mine"})
     mine = Method("mine", scope["loss"])
     for check in (preflight.check_method, lambda mine, study: run.run(replace(study, name="mine", methods=(mine,)))):
-        with pytest.raises(UsageError, match=r"changes a variable or default of its own file .* inside a class"):
+        with pytest.raises(UsageError, match=f"changes {what} of its own file when it is called.*inside a class"):
             check(mine, STUDY)
 
 

@@ -4,12 +4,13 @@ Classes stand in an order: the data set's own ("default") or a seeded permutatio
 default order; Oi et al. 2021 show that it makes the task harder where neighbouring classes are alike.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 
 ORDERS = ("default", "random")
 
@@ -135,7 +136,18 @@ def _splits(labels: np.ndarray, class_order: np.ndarray, n: int, val_parts: Sequ
     for part in val_parts:
         validates = (rank >= part.start) & (rank < part.stop)
         folds.append(Fold(train=np.flatnonzero((rank < n) & ~validates), val=np.flatnonzero(validates)))
-    return Splits(tuple(folds), np.flatnonzero(rank >= n), np.flatnonzero(rank < n), class_order)
+    splits = Splits(tuple(folds), np.flatnonzero(rank >= n), np.flatnonzero(rank < n), class_order)
+    for fold in splits.folds:
+        assert_disjoint(labels, {"train": fold.train, "val": fold.val, "test": splits.test})
+    return splits
+
+
+def assert_disjoint(labels: np.ndarray, parts: dict[str, np.ndarray]) -> None:
+    """Raises DmlrcError if two parts (name -> positions into labels) share a class."""
+    classes = {name: set(labels[indices].tolist()) for name, indices in parts.items()}
+    for a, b in itertools.combinations(parts, 2):
+        if shared := classes[a] & classes[b]:
+            raise DmlrcError(f"class {min(shared)} is in both {a} and {b}: a split must separate whole classes")
 
 
 def meta_labels(labels: np.ndarray, meta_classes: int, rng: np.random.Generator | int) -> np.ndarray:

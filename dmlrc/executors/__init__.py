@@ -8,7 +8,7 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -39,7 +39,10 @@ def check_workers(workers: int) -> int:
 
 
 def pool(workers: int) -> Executor:
-    """Make what runs units: this process, or several of one thread each. Raises UsageError as `check_workers` does."""
+    """Make what runs units: this process, or several of one thread each, which end with this one.
+
+    Raises UsageError as `check_workers` does.
+    """
     return Serial() if check_workers(workers) == 1 else Workers(workers)
 
 
@@ -134,9 +137,11 @@ def by_value(task: tuple) -> bytes:
     for module in local:
         cloudpickle.register_pickle_by_value(module)
     try:
-        pickler = _Pickler(stream := io.BytesIO(), fingerprint.files(task))
-        pickler.dump((*task, pickler.modules))
-        return stream.getvalue()
+        files = fingerprint.files(task)
+        try:
+            return _dumped(task, files, lambda value: True)
+        except Exception:  # a lock, an open file
+            return _dumped(task, files, _can_be_sent)
     finally:
         for module in local:
             cloudpickle.unregister_pickle_by_value(module)
@@ -145,8 +150,15 @@ def by_value(task: tuple) -> bytes:
 def _can_be_sent(value: Any) -> bool:
     try:
         return bool(isinstance(value, types.ModuleType) or cloudpickle.dumps(value))
-    except Exception:  # a lock, an open file
+    except Exception:
         return False
+
+
+def _dumped(task: tuple, files: Mapping[str, dict[str, Any]], is_sent: Callable[[Any], bool]) -> bytes:
+    stream = io.BytesIO()
+    pickler = _Pickler(stream, files, is_sent)
+    pickler.dump((*task, pickler.modules))
+    return stream.getvalue()
 
 
 class _Names(dict):
@@ -156,13 +168,13 @@ class _Names(dict):
 class _Pickler(cloudpickle.Pickler):
     """Sends files as modules, in which what they define stays together. files: the names of each."""
 
-    def __init__(self, stream: io.BytesIO, files: Mapping[str, dict[str, Any]]):
+    def __init__(self, stream: io.BytesIO, files: Mapping[str, dict[str, Any]], is_sent: Callable[[Any], bool]):
         super().__init__(stream)
         self.modules, self._contents = {}, {}
         for name, names in files.items():
             module = sys.modules.get(name)
             self.modules[name] = module if module and vars(module) is names else types.ModuleType(name)
-            own = {key: value for key, value in fingerprint.defined(names).items() if _can_be_sent(value)}
+            own = {key: value for key, value in fingerprint.defined(names).items() if is_sent(value)}
             self._contents[name] = {key: names[key] for key in _OF_A_FILE if key in names} | own
             self.globals_ref[id(names)] = _Names(__name__=name)
 

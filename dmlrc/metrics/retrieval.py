@@ -72,8 +72,25 @@ def retrieval_scores(embeddings, labels, names: Iterable[str] = NAMES, query=Non
     - map_at_1000: the sum up to k = 1000, over min(R, 1000) (Roth et al. 2020, mAP@1000, again over C in their code).
 
     They fall with the number of classes, so they do not compare between sets with different classes. See the head of
-    this file for what ties get. Arguments and errors are those of `dmlrc.metrics.evaluate`; with a separate query set
-    nothing is excluded, and R counts the gallery's images.
+    this file for what ties get.
+
+    Parameters
+    ----------
+    embeddings : (N, D), the images searched, and the queries too where there are no others
+    labels : (N,) integers
+    names : of metrics
+    query : (embeddings (Q, D), labels (Q,)), a separate query set: nothing is excluded, R counts the gallery's images
+
+    Returns
+    -------
+    name -> mean over the queries that have a positive
+
+    Raises
+    ------
+    UsageError
+        For wrong shapes, an unknown name, no class with two images, only one class.
+    DivergedError
+        For NaN or infinite values.
 
     >>> embeddings, labels = [[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 1]
     >>> retrieval_scores(embeddings, labels, ["precision_at_1", "map_at_r"])

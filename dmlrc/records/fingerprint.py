@@ -161,18 +161,45 @@ def code(function: Any) -> str:
     return _hash(_loss(function))
 
 
+def description(loss: Any) -> Any:
+    """Describe all that the code of a loss is and reaches, as JSON can hold it; of a loss of a package, by the name."""
+    return _read(loss)[0]
+
+
 def files(value: Any) -> dict[str, dict[str, Any]]:
     """Find the files of one's own that a loss, or what holds one, reaches: what each defines, by its module's name."""
     return _read(value)[1].files
 
 
 def _read(loss: Any) -> tuple[Any, "_Reader"]:
-    """Read a loss: its description, and the reader that has met its packages and files."""
-    while True:  # reading may load a module, which a name that was read before means from then on
+    """Read a loss: its description, and the reader that has met its packages and files.
+
+    Reading it may load a module, which a name that was read before means from then on: then it is read once more.
+    """
+    while True:
         loaded, reader = set(sys.modules), _Reader()
         description = reader.whole(loss)
         if loaded == set(sys.modules):
             return description, reader
+
+
+def first_change(old: Any, new: Any) -> str | None:
+    """The name of the first value in which two descriptions of one loss differ; None where they are equal."""
+    if not all(isinstance(description, dict) for description in (old, new)):
+        return _changed(old, new)
+    return _changed(old["loss"], new["loss"]) or _changed(old["files"], new["files"])
+
+
+def _changed(old: Any, new: Any, name: str = "a default or an enclosed value") -> str | None:
+    if None in (old, new) or _hash(old) == _hash(new):
+        return name if old != new else None
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = [(key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
+    elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
+        pairs = [(name, *pair) for pair in zip(old, new, strict=True)]
+    else:
+        return name
+    return next(place for key, *pair in pairs if (place := _changed(*pair, key)))
 
 
 def _hash(description: Any) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlrc.data import splits
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 
 
 def shuffled_labels(classes, images=2):
@@ -114,6 +114,13 @@ def test_parts_that_share_classes_are_no_official_split():
     labels = np.repeat(np.arange(20), 2)
     with pytest.raises(UsageError, match="parts share classes: use halves"):
         splits.official(labels, np.tile(["train", "test"], 20))
+
+
+def test_a_class_in_two_parts_is_told():
+    labels = np.array([0, 0, 1, 1, 2])
+    splits.assert_disjoint(labels, {"train": np.array([0, 1]), "test": np.array([2, 3])})
+    with pytest.raises(DmlrcError, match="class 1 is in both train and test"):
+        splits.assert_disjoint(labels, {"train": np.array([0, 2]), "val": np.array([4]), "test": np.array([3])})
 
 
 @pytest.mark.parametrize(
