@@ -142,8 +142,8 @@ def name_ends(
     places = isotonic_regression([ends[name][1] for name in names] - step).x if names else np.empty(0)
     places = places.clip(low, max(low, high - step[-1:].sum())) + step
     look = {"textcoords": axis.get_yaxis_transform(), "fontsize": 8, "va": "center", "annotation_clip": False}
-    # to the left edge of the name; dotted, since some cross what is drawn beyond the end of their line
-    line = {"arrowstyle": "-", "linewidth": 0.6, "linestyle": ":", "shrinkA": 0, "relpos": (0, 0.5)}
+    # to the left edge of the name; dashed, since some cross what is drawn beyond the end of their line
+    line = {"arrowstyle": "-", "linewidth": 0.6, "linestyle": (0, (3, 5)), "shrinkA": 0, "relpos": (0, 0.5)}
     for name, place in zip(names, places, strict=True):
         arrow = line | {"color": method_style(name).colour}
         axis.annotate(escape_math(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
