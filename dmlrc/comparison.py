@@ -152,6 +152,7 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
     study: the `comparison_study` of base. Of the base's methods only those take part whose search is recorded; where
     none is, all are searched and rerun at the comparison's budget: in the base itself, if that is its own.
     """
+    preflight.check_names(base, base.methods)
     preflight.check_names(study, methods)  # before the others are run, which may take its time
     whole = (study.budget.trials, study.budget.reruns) == (base.budget.trials, base.budget.reruns)
     theirs = base
@@ -172,8 +173,15 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
             f"study run {base.name}` has made them",
             file=sys.stderr,
         )
-    runner.run(theirs, workers=workers, searched_only=bool(beside), beside=taken)
-    runner.run(study, methods, workers=workers, beside=_units(study))
+
+    def of_theirs() -> Plan:
+        todo = Plan(theirs, beside=taken)
+        if beside:
+            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
+        return todo
+
+    runner.carry_out(of_theirs, runner.Dispatch(workers))
+    runner.carry_out(lambda: Plan(study, methods, _units(study)), runner.Dispatch(workers))
 
 
 def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:

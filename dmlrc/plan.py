@@ -81,12 +81,13 @@ class Outdated:
 
 
 class Plan:
-    """Units of a study that are finished, that count no longer and why, and that can be run next.
+    """Units of a study that are finished, that count no longer and why, that are missing, and that can be run next.
 
     It is made once, from the records; whoever runs a unit adds its record. `ended` are the recorded units that the
     budget asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and
-    `outdated` the units of methods that have changed since: both are made again. `inputs`: digests of the files with a
-    name that the units read, as whoever runs them knows them.
+    `outdated` the units of methods that have changed since: both are made again. `too_small`: methods that the data has
+    no room for, by name with the reason, and `inputs`: digests of the files with a name that the units read, both as
+    whoever runs them found it.
 
     Parameters
     ----------
@@ -118,7 +119,9 @@ class Plan:
     ):
         self.study, self.models = study, models
         self.inputs: Mapping[str, str] = {}
-        asked = study.methods if methods is None else methods
+        self.too_small: Mapping[str, str] = {}
+        self.named = methods is not None  # each has to fit the data
+        asked = methods if self.named else study.methods
         self.chains = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
         self.chains += [Chain(method, repetition) for repetition in range(study.repetitions) for method in asked]
         self.ended: list[Mapping] = []
@@ -138,10 +141,20 @@ class Plan:
         is_rerun = (unit["kind"], unit.get("state")) == ("rerun", "complete")
         return self.models and is_rerun and not records.model_path(unit, self.study.name).exists()
 
+    @property
+    def methods(self) -> list[Method]:
+        """The methods of these chains."""
+        return list({chain.name: chain.method for chain in self.chains if chain.method}.values())
+
     def keep(self, chains: Iterable[Chain]) -> None:
         """Leave all other chains out."""
         kept = {chain.key for chain in chains}
         self.chains = [chain for chain in self.chains if chain.key in kept]
+
+    def leave_out(self, too_small: Mapping[str, str]) -> None:
+        """Leave these methods out, by name with the reason."""
+        self.too_small = too_small
+        self.keep([chain for chain in self.chains if chain.name not in too_small])
 
     def add(self, record: Mapping) -> None:
         """Take up the record of a unit that has ended."""
@@ -150,11 +163,6 @@ class Plan:
     def done(self, chain: Chain) -> list[Mapping]:
         """The finished units of a chain."""
         return list(self._done[chain.key].values())
-
-    def next_units(self, chain: Chain, proposals: int = 1) -> list[Unit]:
-        """Units that a chain can run now, see `next_units`."""
-        units = next_units(self.study, chain, self.done(chain), proposals)
-        return [replace(unit, keeps_model=self.models and unit.kind == "rerun", inputs=self.inputs) for unit in units]
 
     def lacks_trials(self, chain: Chain) -> bool:
         """Tell whether the search of a chain is not whole yet."""
@@ -167,33 +175,53 @@ class Plan:
         return [chain for chain in self.chains if chain.method and not self.lacks_trials(chain)]
 
     @property
-    def is_done(self) -> bool:
-        """Tell whether nothing is to be run."""
-        return not self.outdated and not any(self.next_units(chain) for chain in self.chains)
+    def missing(self) -> list[tuple[str, int, str, int]]:
+        """Units that are still to be made: method, repetition, "trial", "rerun" or "pretrained", number.
+
+        No rerun is, of a whole search without a result.
+        """
+        return [
+            (*chain.key, *unit)
+            for chain in self.chains
+            for unit in self._wanted(chain)
+            if unit not in self._done[chain.key] and (unit[0] != "rerun" or self._comes_to_reruns(chain))
+        ]
+
+    def _wanted(self, chain: Chain) -> list[tuple[str, int]]:
+        if not chain.method:
+            return [(PRETRAINED, 0)]
+        numbers = {"trial": self.study.budget.trials, "rerun": self.study.budget.reruns}
+        return [(kind, number) for kind, count in numbers.items() for number in range(count)]
+
+    def _comes_to_reruns(self, chain: Chain) -> bool:
+        trials = [unit for unit in self.done(chain) if unit["kind"] == "trial"]
+        return not trials or self.lacks_trials(chain) or search.best(trials) is not None
 
     @property
-    def finished(self) -> int:
-        """Number of finished units."""
-        return sum(len(self._done[chain.key]) for chain in self.chains)
+    def fruitless(self) -> list[Chain]:
+        """The chains of methods none of whose units has a result."""
+        ended = [(chain, [unit["state"] for unit in self.done(chain)]) for chain in self.chains if chain.method]
+        return [chain for chain, states in ended if states and "complete" not in states]
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether nothing is to be run."""
+        return not self.outdated and not self.missing
 
     @property
     def total(self) -> int:
         """Number of units of these chains."""
-        of_method = self.study.budget.trials + self.study.budget.reruns
-        return sum(of_method if chain.method else 1 for chain in self.chains)
+        return sum(len(self._wanted(chain)) for chain in self.chains)
 
     @property
-    def never_made(self) -> int:
-        """Number of reruns that are never made, since no trial of their whole search has a result."""
-        empty = [chain for chain in self.searched if self.study.budget.trials and not search.best(self._trials(chain))]
-        return len(empty) * self.study.budget.reruns
-
-    def _trials(self, chain: Chain) -> list[Mapping]:
-        return [unit for unit in self.done(chain) if unit["kind"] == "trial"]
+    def finished(self) -> int:
+        """Number of units that are finished, or never made: reruns of a whole search without a result."""
+        return self.total - len(self.missing)
 
     def warnings(self) -> list[str]:
-        """The stale reruns, as said to a user."""
-        return [
+        """The stale reruns, and the methods that the data is too small for, as said to a user."""
+        left_out = [f"{self.study.name}: {name} is left out, {reason}" for name, reason in self.too_small.items()]
+        return left_out + [
             f"rerun {unit['number']} of {unit['method']} in the records of study {self.study.name!r}, repetition "
             f"{unit['repetition']}, took another setting than the best trial's: `dmlrc study run` makes it again"
             for unit in self.stale
@@ -338,7 +366,7 @@ def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[st
 def progress(study: Study) -> tuple[int, int]:
     """Count the units of a study that are finished, here or committed, and those that it has."""
     plan = Plan(study)
-    return plan.finished + plan.never_made, plan.total
+    return plan.finished, plan.total
 
 
 def study_problems(study: Study) -> list[str]:

@@ -52,13 +52,13 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
             )
 
 
-def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> list[Method]:
-    """The methods that the data has room for, in splits and batches, and whose loss the protocol can train; the others
-    are said on standard error.
+def too_small(study: Study, methods: Sequence[Method], named: bool = False) -> dict[str, str]:
+    """Reasons why the data has no room for a method, in splits and batches, or the protocol cannot train its loss, by
+    the name of the method; nothing of those that fit.
 
-    Raises UsageError where there are none, or, of methods that were named by the user, not for all.
+    Raises UsageError where none fits, or, of methods that were named by the user, not all.
     """
-    images, fit, reasons = load_images(study.dataset, study.effective_protocol), [], {}
+    images, reasons = load_images(study.dataset, study.effective_protocol), {}
     for method in methods:
         protocol = study.protocol_of(method)
         try:
@@ -69,15 +69,12 @@ def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> lis
             _check_sampler(method, images.labels, splits)
             if protocol.class_share < 1:
                 SubsampledClasses(build_loss(method, next(_points(method))[1], 2, 2), protocol.class_share)
-            fit.append(method)
         except (UsageError, MissingDataError) as error:
             reasons[method.name] = str(error)
-    if reasons and (named or not fit):
+    if reasons and (named or len(reasons) == len(methods)):
         name, reason = next(iter(reasons.items()))
         raise UsageError(f"{name} does not fit study {study.name!r} on data set {study.dataset!r}: {reason}")
-    for name, reason in reasons.items():
-        print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
-    return fit
+    return reasons
 
 
 def check_trunk(study: Study) -> None:

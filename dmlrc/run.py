@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ from typing import Any
 from tqdm import tqdm
 
 from dmlrc import data, errors, inputs, models, plan, preflight, records
-from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.executors import Serial, Workers, by_value, call, pool
+from dmlrc.errors import UsageError
+from dmlrc.executors import Foreign, Serial, Workers, pool
 from dmlrc.executors.cluster import Dask
 from dmlrc.inputs import device, load_images, prepare
 from dmlrc.methods import PRETRAINED, Method
-from dmlrc.plan import Chain, Outdated, Plan, Unit
+from dmlrc.plan import Chain, Outdated, Plan, Unit, next_units
 from dmlrc.protocol import Study
 from dmlrc.records import provenance
 from dmlrc.unit import failed, run_unit
@@ -35,11 +35,9 @@ def run(
     methods: Sequence[Method] | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
-    searched_only: bool = False,
     proposals: int = 1,
     seconds: float | None = None,
     save_models: bool = False,
-    beside: Iterable[Mapping] = (),
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
@@ -59,8 +57,6 @@ def run(
     workers : int, optional
         How many units are handed out at most at once; default as many as can run with an executor, else one. A cluster
         never gets more than its workers can run at once.
-    searched_only : bool
-        The reruns of searches that are whole, and nothing else.
     proposals : int
         How many trials of a search run at a time; more finish earlier and search less well, see
         `dmlrc.plan.next_units`. The reruns after it run at a time as `workers` allow.
@@ -70,8 +66,6 @@ def run(
     save_models : bool
         Also keep the model of every rerun, beside its record (`dmlrc.records.model_path`), for `dmlrc.models.load`; a
         rerun without one is made again, and gives the same numbers.
-    beside : sequence of mappings
-        Finished units of another study that count as this one's, see `dmlrc.plan.Plan`.
 
     Raises
     ------
@@ -94,45 +88,54 @@ def run(
             raise UsageError(f"{name} is {count}, and at least one at a time is wanted: give 1, or more")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    end = math.inf if seconds is None else time.monotonic() + seconds
-
-    def planned() -> Plan:
-        todo = Plan(study, chosen, beside, save_models)
-        if searched_only:
-            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
-        return todo
-
-    todo = planned()
-    begun = None if study.kind in ("comparison", "rates") else records.find(study.name)  # which are cut when shown
+    begun = records.find(study.name)
     if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
         raise UsageError(
             f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
             f"{study.budget.trials}: give it as many again, or another name"
         )
-    for sentence in todo.warnings():
-        print(sentence, file=sys.stderr)
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    most = workers or (sys.maxsize if executor else 1)
+    if executor and not isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
+        executor = Foreign(executor)
+    carry_out(lambda: Plan(study, methods, models=save_models), Dispatch(most, proposals, end), executor)
+
+
+def carry_out(planned: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None) -> None:
+    """Run what a plan misses, and write each record as its unit ends; see `run`.
+
+    The plan is made twice: what is done already needs no right to write and waits for nobody, and what is not may have
+    been run by another process until the methods are this one's alone.
+    """
+    todo = planned()
     if todo.is_done:
-        _inputs(study, chosen)
+        _inputs(todo.study, todo.methods)
         return
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
-    with records.running(study.name, [chain.name for chain in todo.chains if chain.method]):
-        todo = planned()  # anew: until now another process may have run them
-        fitting = preflight.fitting(study, chosen, named=methods is not None)
-        todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
-        most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)
-        _run(todo, fitting, executor, Dispatch(most, proposals, end))
+    with records.running(todo.study.name, [method.name for method in todo.methods]):
+        todo = planned()
+        todo.leave_out(preflight.too_small(todo.study, todo.methods, todo.named))
+        for sentence in todo.warnings():
+            print(sentence, file=sys.stderr)
+        _run(todo, how, executor)
+    for chain in todo.fruitless:
+        last = todo.done(chain)[-1]
+        print(
+            f"{todo.study.name}: {chain.name} comes to no result, since every trial {last['state']}: {last['reason']}",
+            file=sys.stderr,
+        )
 
 
-def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
-    """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
-    study = todo.study
+def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
+    """Run what is left of a plan, whose methods no other process runs."""
+    study, methods = todo.study, todo.methods
     todo.inputs = digests = _inputs(study, methods)
     inputs.renew(digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
-        if outdated.method in {method.name for method in methods}:  # or nothing replaces those set aside
+        if outdated.method not in todo.too_small:  # or nothing replaces those set aside
             _set_aside(study, outdated)
     is_begun = False
     bar = tqdm(total=todo.total, initial=todo.finished, desc=study.name)
@@ -150,14 +153,6 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
                 unit = f"{record['method']} {record['kind']} {record['number']}"
                 bar.write(f"{study.name}: {unit} failed: {record['reason']}", file=sys.stderr)
             bar.update()
-    for chain in todo.chains:
-        units = todo.done(chain) if chain.method else []
-        if units and not any(unit["state"] == "complete" for unit in units):
-            print(
-                f"{study.name}: {chain.name} comes to no result, since every trial {units[-1]['state']}: "
-                f"{units[-1]['reason']}",
-                file=sys.stderr,
-            )
 
 
 def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> None:
@@ -271,8 +266,8 @@ class Dispatch:
     """Hands units out: `most` at once, a search's trials `proposals` at a time, until `end` by the monotonic clock."""
 
     most: int
-    proposals: int
-    end: float
+    proposals: int = 1
+    end: float = math.inf
     slowest: float = 0.0  # seconds of the unit that took longest so far, from when it was handed out
 
     @property
@@ -295,17 +290,22 @@ class Dispatch:
             while waiting or ready or pending:
                 width = min(self.most, executor.slots()) if isinstance(executor, Dask) else self.most
                 while (waiting or ready) and len(pending) < width and self.left > self.slowest:
-                    if ready:
-                        task = ready.pop(0)
-                        pending[_handed_out(executor, task, bar)] = task
-                    else:
+                    if not ready:
                         chain = waiting.pop(0)
-                        ready = [_Task(unit, chain) for unit in todo.next_units(chain, self.proposals)]
+                        units = next_units(todo.study, chain, todo.done(chain), self.proposals)
+                        ready = [
+                            _Task(replace(unit, inputs=todo.inputs, keeps_model=todo.models), chain) for unit in units
+                        ]
+                        continue
+                    task = ready.pop(0)
+                    bar.set_postfix_str(str(task.unit))
+                    task.begun = time.monotonic()
+                    pending[executor.submit(run_unit, task.unit)] = task
                 if not pending:  # what is left would not end in time
                     return
                 for task, record in self._ended(pending, bar):
                     if record is None:
-                        pending[_handed_out(executor, task, bar)] = task
+                        ready.insert(0, task)
                         continue
                     yield record
                     if all(other.chain is not task.chain for other in (*ready, *pending.values())):
@@ -332,21 +332,6 @@ class Dispatch:
                 "`dmlrc study run` tries it again"
             )
             yield task, failed(task.unit, reason) if task.deaths == MOST_DEATHS else None
-
-
-def _handed_out(executor: Executor, task: _Task, bar: tqdm) -> Future:
-    """Submit a task. Raises DmlrcError for an executor whose processes are gone for good."""
-    bar.set_postfix_str(str(task.unit))
-    task.begun = time.monotonic()
-    try:
-        if isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
-            return executor.submit(run_unit, task.unit)
-        return executor.submit(call, by_value((run_unit, (task.unit,), {})))
-    except BrokenProcessPool:  # of an executor that starts no new process, unlike `Workers` and `Dask`
-        raise DmlrcError(
-            f"the executor's processes are gone, perhaps for want of memory, and {task.unit.study} has work left: run "
-            "it again, finished records are kept"
-        ) from None
 
 
 def export(study: Study) -> Path:

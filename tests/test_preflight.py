@@ -169,10 +169,10 @@ def test_a_sampler_whose_chance_is_not_seeded_is_refused():
 
         return replace(SMOKE.methods[0], name="mine", sampler=batches)
 
-    assert preflight.fitting(STUDY, [of(None), of(np.random)], named=True)
+    assert not preflight.too_small(STUDY, [of(None), of(np.random)], named=True)
     for generator in (np.random.default_rng(), np.random.default_rng(0)):
         with pytest.raises(UsageError, match="sampler of method 'mine' gives other batches from the same seeds"):
-            preflight.fitting(STUDY, [of(generator)], named=True)
+            preflight.too_small(STUDY, [of(generator)], named=True)
 
 
 def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():

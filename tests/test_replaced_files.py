@@ -102,12 +102,11 @@ def test_a_worker_notices_weights_that_are_replaced_while_a_study_runs(home, pic
     file = home / "own.pth"
     weights(file, 0)
     study = quick("one", f"folder:{pictures}", weights=str(file))
-    todo = plan.Plan(study)
-    todo.inputs = run._inputs(study, METHODS[:1])
-    [unit] = todo.next_units(todo.chains[0])
+    [unit] = plan.next_units(study, plan.Chain(None))
+    begun = replace(unit, inputs=run._inputs(study, METHODS[:1]))
     weights(file, 1)
     with pytest.raises(DmlrcError, match=r"own\.pth' are others than those with which study 'one' was begun"):
-        run_unit(unit)
+        run_unit(begun)
 
 
 def test_the_imagenet_weights_of_a_file_of_the_reader_are_known_by_their_content(home, monkeypatch):

@@ -16,7 +16,6 @@ import pytest
 import small_units
 import torch
 from cases import loop
-from tqdm import tqdm
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
 from dmlrc.errors import UsageError
@@ -287,8 +286,7 @@ class Elsewhere(Executor):
 def test_an_executor_of_the_readers_own_runs_what_was_imported_too(name, edited, monkeypatch):
     monkeypatch.setattr(run, "run_unit", lambda unit: unit.method.loss(5))
     [unit] = plan.next_units(SHORT, plan.Chain(Method("mine", getattr(edited, name))))
-    task = run._Task(unit, None)
-    assert run._handed_out(Elsewhere(), task, tqdm(disable=True)).result() == 10
+    assert executors.Foreign(Elsewhere()).submit(run.run_unit, unit).result() == 10
 
 
 @pytest.mark.parametrize("import_it", [True, False])

@@ -61,9 +61,7 @@ def submit(study: Study, method: Method, file: Path) -> Path:
 
     Raises UsageError for a loss that uses other files beside its own, DmlrcError where a unit is missing.
     """
-    todo = _plan(study, method)
-    if not todo.is_done:
-        raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
+    _whole_plan(study, method)
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(file, folder)
         alone = subprocess.run([sys.executable, "-c", _ALONE, copy], capture_output=True, text=True, cwd=folder)
@@ -154,9 +152,14 @@ def _opened(name: str) -> tuple[Study, Method]:
     raise DmlrcError(f"{files[0]} defines no method {method!r}: the folder of an entry has the name of its method")
 
 
-def _plan(study: Study, method: Method) -> Plan:
+def _whole_plan(study: Study, method: Method) -> Plan:
+    """The plan of an entry. Raises DmlrcError for another loss than the recorded one, and where a unit is missing."""
     todo = Plan(study, [method], any_python=True)
     todo.keep([chain for chain in todo.chains if chain.method])  # the untrained trunk is a row of the study itself
+    for outdated in todo.outdated:
+        raise DmlrcError(f"{study.name}: its file is not the loss that was trained ({'; '.join(outdated.changed)})")
+    if not todo.is_done:
+        raise DmlrcError(f"{study.name} has {todo.finished} of {todo.total} units: run it to its end")
     return todo
 
 
@@ -166,11 +169,7 @@ def checked_units(name: str) -> list[tuple[Unit, float | None]]:
     Raises DmlrcError where the records are not of these units.
     """
     study, method = _opened(name)
-    recorded, todo = records.load(name), _plan(study, method)
-    for outdated in todo.outdated:
-        raise DmlrcError(f"{name}: its file is not the loss that was trained ({'; '.join(outdated.changed)})")
-    if not todo.is_done:
-        raise DmlrcError(f"{name} has {todo.finished} of {todo.total} units: run it to its end")
+    recorded, todo = records.load(name), _whole_plan(study, method)
     pairs = []
     scores = recorded.scores[recorded.scores["setting"].eq("concatenated") & recorded.scores["metric"].eq("map_at_r")]
     of_rerun = scores.set_index(["repetition", "rerun"])["value"]

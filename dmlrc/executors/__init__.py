@@ -17,7 +17,7 @@ import cloudpickle
 import loky
 
 from dmlrc import paths
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.records import fingerprint
 
 # between two tasks loky restarts a worker that has grown by 300 MB, as one does that reads data sets: nothing is lost
@@ -94,6 +94,23 @@ class Workers(Executor):
     def __exit__(self, kind, *error) -> None:
         for worker in self._all:  # on an error, Ctrl-C too, nobody waits for what is under way
             worker.shutdown(wait=kind is None, kill_workers=kind is not None)
+
+
+class Foreign(Executor):
+    """Processes of another executor, which get each task by value."""
+
+    def __init__(self, executor: Executor):
+        self._executor = executor
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:
+        """Hand a task on. Raises DmlrcError where the processes are gone for good, unlike those of `Workers`."""
+        try:
+            return self._executor.submit(call, by_value((fn, args, kwargs)))
+        except BrokenProcessPool:
+            raise DmlrcError(
+                "the executor's processes are gone, perhaps for want of memory, and there is work left: run it again "
+                "with a new one, finished records are kept"
+            ) from None
 
 
 def _end_with(parent: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -91,6 +92,16 @@ def years(axis: Axes, frame: pd.DataFrame, methods: Methods = METHODS, hollow: b
         look, tip = style.method_style(row.method), f"{labels.method_label(row.method, methods)}, {row.year}"
         marks = {"color": look.colour, "markerfacecolor": "white" if hollow else look.colour, "markersize": 5}
         mark(axis, row.year, 100 * row.value, f"{tip}: {100 * row.value:.1f} %", look.marker, **marks)
+
+
+def panels_of_years(figure: Figure, axes: np.ndarray, panels: Mapping[str, pd.DataFrame]) -> Figure:
+    """Hide the axes that have no panel of `years`, and name what all have in common. axes: (rows, columns)."""
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("P@1, %")
+    style.family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
+    return figure
 
 
 def draw_lines(

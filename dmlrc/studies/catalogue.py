@@ -387,7 +387,7 @@ def enter_changed(like: str, settings: Iterable[str], name: str) -> Study:
 
     chosen, entry = changed(like, own.settings(settings), name)
     if entry:
-        preflight.fitting(chosen, chosen.methods)  # before anything is written
+        preflight.too_small(chosen, chosen.methods)  # before anything is written
         preflight.check_trunk(chosen)
         own.enter(entry)
     return chosen

@@ -52,12 +52,7 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
         ends = axis_span(100 * frame["value"].min(), 100 * frame["value"].max())
         axis.set(ylim=ends, xlabel="", ylabel="", xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
         axis.set_title(f"{title}, measured" if len(panels) == 1 else title, fontsize=9)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    for axis in axes[:, 0]:
-        axis.set_ylabel("P@1, %")
-    style.family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
-    return figure
+    return charts.panels_of_years(figure, axes, panels)
 
 
 def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:

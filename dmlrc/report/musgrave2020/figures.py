@@ -348,12 +348,7 @@ def measured_over_the_years(
         axis.set_title(style.narrow(title), fontsize=8)
         last = max(2020, frame["year"].max())
         axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 7))
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    for axis in axes[:, 0]:
-        axis.set_ylabel("P@1, %")
-    style.family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
-    return figure
+    return charts.panels_of_years(figure, axes, panels)
 
 
 def axis_span(low: float, high: float) -> tuple[float, float]:

@@ -103,13 +103,14 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     drawings, factors = [], list(FACTORS)
     for name, part in page.factor_effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if name in by_study}
-        figure, axis = charts.panel(3.0, xlabel="worst below best, share of the best score, %")
+        figure, axis = charts.panel(3.4, xlabel="worst below best, share of the best score, %")
         _dots(axis, part, own)
         axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
-        axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
+        axis.set(ylim=(len(factors) - 0.45, -0.5), xlim=(0, None))
         axis.set_title(name, fontsize=9, loc="left")
-        between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
-        charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
+        looks = _looks(own.values()) | {"between the losses": {"color": RED, "marker": "D", "markersize": 5}}
+        without_lines = {label: {**look, "linestyle": "none"} for label, look in looks.items()}
+        charts.legend(figure, without_lines, "upper", fontsize=8)
         drawings.append(figure)
     return style.share_axes(drawings)
 
@@ -117,10 +118,11 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
 def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> None:
     """The dots and diamonds of a study. frame: its rows of `factor_effects`."""
     factors = list(FACTORS)
+    below = dict(zip(MARKERS, np.linspace(0, 0.4, len(MARKERS)), strict=True))  # each loss its own, or it hides others
     for row in frame.itertuples():
-        at, colour = (100 * row.effect, factors.index(row.factor) + 0.12), style.method_style(row.row).colour
+        y, colour = factors.index(row.factor) + below.get(row.row, 0.2), style.method_style(row.row).colour
         tip = f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value_label(row.best, row.factor)}"
-        charts.mark(axis, *at, tip, MARKERS.get(row.row, "o"), color=colour, markersize=4.5)
+        charts.mark(axis, 100 * row.effect, y, tip, MARKERS.get(row.row, "o"), color=colour, markersize=4.5)
     for factor, records in sweeps.items():
         for value, spread in page.loss_spread(records).items():
             tip = f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %"
