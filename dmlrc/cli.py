@@ -238,11 +238,10 @@ def photos(
     chosen, entry = studies.photos.study_of(images, name, given)
     _print_lines(studies.photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
-    todo = dmlrc.plan.Plan(chosen)
-    todo.leave_out(dmlrc.preflight.too_small(chosen, chosen.methods))
+    too_small = dmlrc.preflight.too_small(chosen, chosen.methods)
     errors.require("search", "a search for hyperparameters")  # before anything is written
     if check:
-        _print_lines(todo.warnings())
+        _print_lines([*too_small.values()])
         return
     studies.own.enter(entry)
     with _interruptible():

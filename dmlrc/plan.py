@@ -35,7 +35,7 @@ class Unit:
     inputs: Mapping[str, str] = field(default_factory=dict)  # digests of files with a name, see `dmlrc.run`
     proposals: int = 1  # of its search at a time
     fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
-    keeps_model: bool = False  # of a rerun: its record comes with the model, see `dmlrc.models.saved`
+    keeps_model: bool = False  # the record of a rerun comes with the model, see `dmlrc.models.saved`
 
     @property
     def seed(self) -> int:
@@ -81,13 +81,12 @@ class Outdated:
 
 
 class Plan:
-    """Units of a study that are finished, that count no longer and why, that are missing, and that can be run next.
+    """Units of a study that are finished, that count no longer and why, and how many are missing.
 
-    It is made once, from the records; whoever runs a unit adds its record. `ended` are the recorded units that the
-    budget asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and
-    `outdated` the units of methods that have changed since: both are made again. `too_small`: methods that the data has
-    no room for, by name with the reason, and `inputs`: digests of the files with a name that the units read, both as
-    whoever runs them found it.
+    It is made from the records; whoever runs a unit adds its record. `ended` are the recorded units that the budget
+    asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and `outdated`
+    the units of methods that have changed since: both are made again. `too_small`: a sentence for each method that was
+    left out, by its name.
 
     Parameters
     ----------
@@ -118,10 +117,8 @@ class Plan:
         any_python: bool = False,
     ):
         self.study, self.models = study, models
-        self.inputs: Mapping[str, str] = {}
         self.too_small: Mapping[str, str] = {}
-        self.named = methods is not None  # each has to fit the data
-        asked = methods if self.named else study.methods
+        asked = study.methods if methods is None else methods
         self.chains = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
         self.chains += [Chain(method, repetition) for repetition in range(study.repetitions) for method in asked]
         self.ended: list[Mapping] = []
@@ -147,12 +144,14 @@ class Plan:
         return list({chain.name: chain.method for chain in self.chains if chain.method}.values())
 
     def keep(self, chains: Iterable[Chain]) -> None:
-        """Leave all other chains out."""
+        """Leave all other chains out, with what is outdated of them, since nothing would replace it."""
         kept = {chain.key for chain in chains}
         self.chains = [chain for chain in self.chains if chain.key in kept]
+        names = {chain.name for chain in self.chains}
+        self.outdated = [outdated for outdated in self.outdated if outdated.method in names]
 
     def leave_out(self, too_small: Mapping[str, str]) -> None:
-        """Leave these methods out, by name with the reason."""
+        """Leave these methods out; see `dmlrc.preflight.too_small`."""
         self.too_small = too_small
         self.keep([chain for chain in self.chains if chain.name not in too_small])
 
@@ -175,33 +174,27 @@ class Plan:
         return [chain for chain in self.chains if chain.method and not self.lacks_trials(chain)]
 
     @property
-    def missing(self) -> list[tuple[str, int, str, int]]:
-        """Units that are still to be made: method, repetition, "trial", "rerun" or "pretrained", number.
-
-        No rerun is, of a whole search without a result.
-        """
-        return [
-            (*chain.key, *unit)
-            for chain in self.chains
-            for unit in self._wanted(chain)
-            if unit not in self._done[chain.key] and (unit[0] != "rerun" or self._comes_to_reruns(chain))
-        ]
-
-    def _wanted(self, chain: Chain) -> list[tuple[str, int]]:
-        if not chain.method:
-            return [(PRETRAINED, 0)]
-        numbers = {"trial": self.study.budget.trials, "rerun": self.study.budget.reruns}
-        return [(kind, number) for kind, count in numbers.items() for number in range(count)]
-
-    def _comes_to_reruns(self, chain: Chain) -> bool:
-        trials = [unit for unit in self.done(chain) if unit["kind"] == "trial"]
-        return not trials or self.lacks_trials(chain) or search.best(trials) is not None
+    def fruitless(self) -> list[Chain]:
+        """The chains of methods that are searched, or have no search, and none of whose units has a result."""
+        states = {chain.key: {unit["state"] for unit in self.done(chain)} for chain in self.searched}
+        return [chain for chain in self.searched if states[chain.key] and "complete" not in states[chain.key]]
 
     @property
-    def fruitless(self) -> list[Chain]:
-        """The chains of methods none of whose units has a result."""
-        ended = [(chain, [unit["state"] for unit in self.done(chain)]) for chain in self.chains if chain.method]
-        return [chain for chain, states in ended if states and "complete" not in states]
+    def missing(self) -> int:
+        """Number of units that are still to be made; no rerun is, of a whole search without a result."""
+        return sum(map(self._missing, self.chains))
+
+    def _missing(self, chain: Chain) -> int:
+        done, budget = self.done(chain), self.study.budget
+        if not chain.method:
+            return 1 - len(done)
+        reruns = [unit for unit in done if unit["kind"] == "rerun"]
+        if not self.lacks_trials(chain):
+            if (best := _best(self.study, chain, done)) is None:
+                return 0
+            reruns = [unit for unit in reruns if _is_of(unit, best)]
+            return budget.reruns - len(reruns)
+        return budget.trials + budget.reruns - len(done)
 
     @property
     def is_done(self) -> bool:
@@ -211,17 +204,17 @@ class Plan:
     @property
     def total(self) -> int:
         """Number of units of these chains."""
-        return sum(len(self._wanted(chain)) for chain in self.chains)
+        of_method = self.study.budget.trials + self.study.budget.reruns
+        return sum(of_method if chain.method else 1 for chain in self.chains)
 
     @property
     def finished(self) -> int:
         """Number of units that are finished, or never made: reruns of a whole search without a result."""
-        return self.total - len(self.missing)
+        return self.total - self.missing
 
     def warnings(self) -> list[str]:
-        """The stale reruns, and the methods that the data is too small for, as said to a user."""
-        left_out = [f"{self.study.name}: {name} is left out, {reason}" for name, reason in self.too_small.items()]
-        return left_out + [
+        """The methods that were left out and the stale reruns, as said to a user."""
+        return [*self.too_small.values()] + [
             f"rerun {unit['number']} of {unit['method']} in the records of study {self.study.name!r}, repetition "
             f"{unit['repetition']}, took another setting than the best trial's: `dmlrc study run` makes it again"
             for unit in self.stale
@@ -277,10 +270,17 @@ def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[
             _check_params(study, chain.method, unit)
     if len(trials) < study.budget.trials:
         return within, []
-    best = search.best(trials) if trials else {"params": chain.method.settings}
+    best = _best(study, chain, within)
     reruns = [unit for unit in within if unit["kind"] == "rerun"]
     counting = [unit for unit in reruns if best and _is_of(unit, best)]
     return trials + counting, [unit for unit in reruns if not (best and _is_of(unit, best))]
+
+
+def _best(study: Study, chain: Chain, units: Iterable[Mapping]) -> Mapping | None:
+    """The best trial of a chain, or its fixed settings where it has no search; None where no trial has a result."""
+    if not study.budget.trials:
+        return {"params": chain.method.settings}
+    return search.best([unit for unit in units if unit["kind"] == "trial"])
 
 
 def _is_of(rerun: Mapping, best: Mapping) -> bool:
@@ -328,7 +328,7 @@ def next_units(study: Study, chain: Chain, done: Sequence[Mapping] = (), proposa
                     trial["params"] if trial else search.propose(method, before, seed, list(params.values()))
                 )
             return [_unit(study, chain, "trial", number, params[number], proposals) for number in missing]
-    best = search.best(list(trials.values())) if budget.trials else {"params": method.settings}
+    best = _best(study, chain, done)
     if best is None:
         return []
     reruns = {unit["number"] for unit in done if unit["kind"] == "rerun" and _is_of(unit, best)}

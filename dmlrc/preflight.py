@@ -53,8 +53,8 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
 
 
 def too_small(study: Study, methods: Sequence[Method], named: bool = False) -> dict[str, str]:
-    """Reasons why the data has no room for a method, in splits and batches, or the protocol cannot train its loss, by
-    the name of the method; nothing of those that fit.
+    """Sentences on the methods that the data has no room for, in splits and batches, or whose loss the protocol cannot
+    train, by their names.
 
     Raises UsageError where none fits, or, of methods that were named by the user, not all.
     """
@@ -74,7 +74,7 @@ def too_small(study: Study, methods: Sequence[Method], named: bool = False) -> d
     if reasons and (named or len(reasons) == len(methods)):
         name, reason = next(iter(reasons.items()))
         raise UsageError(f"{name} does not fit study {study.name!r} on data set {study.dataset!r}: {reason}")
-    return reasons
+    return {name: f"{study.name}: {name} is left out, {reason}" for name, reason in reasons.items()}
 
 
 def check_trunk(study: Study) -> None:

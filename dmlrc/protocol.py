@@ -397,6 +397,11 @@ class Study:
         return self.around(experiment, methods, kind="rates", budget=budget, repetitions=1, **changes)
 
     @property
+    def is_cut(self) -> bool:
+        """Tell whether it may ask for fewer trials than are recorded, which are cut to these where they are read."""
+        return self.kind in ("comparison", "rates")
+
+    @property
     def units(self) -> int:
         """Number of trials and reruns, and the pretrained trunk, except in what chooses a learning rate."""
         of_methods = self.repetitions * len(self.methods) * (self.budget.trials + self.budget.reruns)

@@ -1,7 +1,7 @@
 """Run of a study: search (validation folds only), reruns of the best trial with new seeds, then the test half.
 
-A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them once,
-then units are proposed, handed out, and their records written, until nothing is left.
+A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them, then
+units are proposed, handed out, and their records written, until nothing is left.
 """
 
 import contextlib
@@ -88,26 +88,24 @@ def run(
             raise UsageError(f"{name} is {count}, and at least one at a time is wanted: give 1, or more")
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
-    begun = records.find(study.name)
-    if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
-        raise UsageError(
-            f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
-            f"{study.budget.trials}: give it as many again, or another name"
-        )
     end = math.inf if seconds is None else time.monotonic() + seconds
-    most = workers or (sys.maxsize if executor else 1)
+    most = workers or (1 if isinstance(executor, Serial | None) else sys.maxsize)
     if executor and not isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
         executor = Foreign(executor)
-    carry_out(lambda: Plan(study, methods, models=save_models), Dispatch(most, proposals, end), executor)
+    named = methods is not None
+    carry_out(lambda: Plan(study, methods, models=save_models), Dispatch(most, proposals, end), executor, named)
 
 
-def carry_out(planned: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None) -> None:
-    """Run what a plan misses, and write each record as its unit ends; see `run`.
+def carry_out(
+    planned: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None, named: bool = False
+) -> None:
+    """Run what a plan misses, and write each record as its unit ends; see `run`. named: whether every method must fit.
 
     The plan is made twice: what is done already needs no right to write and waits for nobody, and what is not may have
     been run by another process until the methods are this one's alone.
     """
     todo = planned()
+    _check_trials(todo.study)
     if todo.is_done:
         _inputs(todo.study, todo.methods)
         return
@@ -115,34 +113,44 @@ def carry_out(planned: Callable[[], Plan], how: "Dispatch", executor: Executor |
         errors.require("search", "a search for hyperparameters")
     with records.running(todo.study.name, [method.name for method in todo.methods]):
         todo = planned()
-        todo.leave_out(preflight.too_small(todo.study, todo.methods, todo.named))
+        todo.leave_out(preflight.too_small(todo.study, todo.methods, named))
         for sentence in todo.warnings():
             print(sentence, file=sys.stderr)
         _run(todo, how, executor)
     for chain in todo.fruitless:
         last = todo.done(chain)[-1]
         print(
-            f"{todo.study.name}: {chain.name} comes to no result, since every trial {last['state']}: {last['reason']}",
+            f"{todo.study.name}: {chain.name} comes to no result, since every {last['kind']} {last['state']}: "
+            f"{last['reason']}",
             file=sys.stderr,
+        )
+
+
+def _check_trials(study: Study) -> None:
+    """Raise UsageError for a study that was begun with longer searches."""
+    begun = None if study.is_cut else records.find(study.name)
+    if begun and (trials := begun.meta["budget"]["trials"]) > study.budget.trials:
+        raise UsageError(
+            f"study {study.name!r} was begun with searches of {trials} trials, as its records say, and would now have "
+            f"{study.budget.trials}: give it as many again, or another name"
         )
 
 
 def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
     """Run what is left of a plan, whose methods no other process runs."""
     study, methods = todo.study, todo.methods
-    todo.inputs = digests = _inputs(study, methods)
+    digests = _inputs(study, methods)
     inputs.renew(digests)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for outdated in todo.outdated:
-        if outdated.method not in todo.too_small:  # or nothing replaces those set aside
-            _set_aside(study, outdated)
+        _set_aside(study, outdated)
     is_begun = False
     bar = tqdm(total=todo.total, initial=todo.finished, desc=study.name)
     # what is given up at the limit of time leaves by an error, on which a pool does not wait for it
     in_time = contextlib.suppress(_TimeUpError)
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
-        for record in how.records(todo, used, bar):
+        for record in how.records(todo, digests, used, bar):
             if is_begun:
                 _write(study.name, record)
             else:  # a run that fails before its first unit leaves nothing behind
@@ -152,7 +160,7 @@ def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
             if record["state"] == "failed":
                 unit = f"{record['method']} {record['kind']} {record['number']}"
                 bar.write(f"{study.name}: {unit} failed: {record['reason']}", file=sys.stderr)
-            bar.update()
+            bar.update(todo.finished - bar.n)
 
 
 def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> None:
@@ -275,11 +283,11 @@ class Dispatch:
         """Seconds until the end."""
         return max(0.0, self.end - time.monotonic())
 
-    def records(self, todo: Plan, executor: Executor, bar: tqdm) -> Iterator[dict]:
+    def records(self, todo: Plan, digests: Mapping[str, str], executor: Executor, bar: tqdm) -> Iterator[dict]:
         """Yield each record as its unit ends; the caller adds it to the plan before the chain's next are proposed.
 
         A method's trials follow one another, since each is proposed from those before it, and its reruns run side by
-        side; as many units run at once as a cluster has workers, which may come and go.
+        side; as many units run at once as a cluster has workers, which may come and go. digests: see `_inputs`.
         """
         # start the slowest methods first, the last ones of a list, so that no worker idles at the end
         waiting = todo.chains[::-1]
@@ -293,9 +301,7 @@ class Dispatch:
                     if not ready:
                         chain = waiting.pop(0)
                         units = next_units(todo.study, chain, todo.done(chain), self.proposals)
-                        ready = [
-                            _Task(replace(unit, inputs=todo.inputs, keeps_model=todo.models), chain) for unit in units
-                        ]
+                        ready = [_Task(replace(unit, inputs=digests, keeps_model=todo.models), chain) for unit in units]
                         continue
                     task = ready.pop(0)
                     bar.set_postfix_str(str(task.unit))
@@ -306,7 +312,7 @@ class Dispatch:
                 for task, record in self._ended(pending, bar):
                     if record is None:
                         ready.insert(0, task)
-                        continue
+                        break  # at once, for an executor whose processes are gone says so
                     yield record
                     if all(other.chain is not task.chain for other in (*ready, *pending.values())):
                         waiting.insert(0, task.chain)  # its next units wait for all that run side by side

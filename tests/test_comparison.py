@@ -103,6 +103,24 @@ def test_it_goes_on_from_where_it_was_and_to_a_larger_budget(committed, made_up)
     assert set(comparison.load_comparison(small, [MINE]).trials.groupby("method").size()) == {2}
 
 
+def test_a_base_is_not_run_with_fewer_trials_than_it_has_on_record(committed, made_up):
+    """Its reruns would be made again, of the best of fewer trials than it is said to have."""
+    fewer = replace(BASE, budget=Budget("full", 2, 3, 1, 3))
+    with pytest.raises(UsageError, match=r"study 'base' was begun with searches of 6 trials, .* now have 2"):
+        comparison.run_comparison(comparison.comparison_study(fewer), fewer, [MINE])
+    assert made_up == []
+
+
+def test_records_of_a_base_that_are_not_made_again_stay_where_they_are(made_up, capsys):
+    theirs, changed = (replace(cell(sign), name="theirs") for sign in ("", "-"))
+    base = replace(BASE, methods=(METHODS[0], theirs), budget=Budget("full", 2, 1, 1, 3))
+    run.run(base)
+    edited = replace(base, methods=(METHODS[0], changed))
+    comparison.run_comparison(comparison.comparison_study(edited), edited, [MINE])
+    assert "will be made again" not in capsys.readouterr().err
+    assert len(list((paths.runs() / "base" / "theirs").glob("*.json"))) == 3
+
+
 def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made_up):
     """They do not say so, which must not make them reruns of the best of the first two."""
     reruns = pd.read_parquet(committed / "reruns.parquet")

@@ -1,6 +1,7 @@
 """A study from images to records: resumed runs, the test half, damaged and foreign records."""
 
 import contextlib
+import io
 import json
 import math
 import multiprocessing
@@ -18,11 +19,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from factories import in_a_cell, made_up_unit, without_checksum, write_fake_study
+from factories import fake_runs, in_a_cell, made_up_unit, unit, without_checksum, write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
+from tqdm import tqdm
 
 from dmlrc import data, errors, executors, paths, plan, preflight, records, run, studies, training
+from dmlrc import unit as units
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -710,6 +713,72 @@ def test_what_ended_well_beside_an_error_is_recorded(tiny, home):
     with pytest.raises(OSError, match="the disk is full"):
         run.run(tiny, executor=Ended(), workers=3)
     assert plan.progress(tiny)[0] == 2
+
+
+class Gone(Executor):
+    """Three tasks at once; then a process dies, which breaks all of them, as in a pool of the standard library."""
+
+    def __init__(self):
+        self.futures = []
+
+    def submit(self, *_):
+        if len(self.futures) == 3:
+            raise BrokenProcessPool
+        self.futures.append(Future())
+        if len(self.futures) == 3:
+            for future in self.futures:
+                future.set_exception(BrokenProcessPool())
+        return self.futures[-1]
+
+
+def test_a_pool_that_is_broken_as_a_whole_is_one_death(tiny, home, capsys):
+    with pytest.raises(DmlrcError, match="the executor's processes are gone"):
+        run.run(tiny, executor=Gone())
+    assert capsys.readouterr().err.count(" died (") == 1
+
+
+def diverging(asked, until=math.inf):
+    """The record of a unit; of the trials before this one, a diverged one."""
+    if asked.kind != "trial" or asked.number >= until:
+        return made_up_unit(asked)
+    runs = fake_runs(np.random.default_rng(0), failed=True)[: asked.protocol.folds]
+    return unit("-", asked.kind, asked.number, runs, asked.params, failed=True) | units._identity(asked)
+
+
+def bars(monkeypatch):
+    """The bars of the runs to come: where each began, where it ended, and its total."""
+    made = []
+
+    class Bar(tqdm):
+        def __init__(self, **options):
+            super().__init__(**options, file=io.StringIO(), disable=False)
+            made.append(self)
+
+    monkeypatch.setattr(run, "tqdm", Bar)
+    return made
+
+
+def test_a_search_that_is_not_whole_is_not_said_to_come_to_nothing(tiny, home, monkeypatch, capsys):
+    alone = replace(tiny, methods=PICKED[:1])
+    monkeypatch.setattr(run, "run_unit", partial(diverging, until=1))
+    left, write = [math.inf], records.write_unit
+    monkeypatch.setattr(run.Dispatch, "left", property(lambda dispatch: left[0]))
+    monkeypatch.setattr(records, "write_unit", lambda *args: (write(*args), left.__setitem__(0, 0.0)))
+    run.run(alone)  # its time is up after a trial, which diverged
+    assert plan.progress(alone) == (1, 5)
+    assert "comes to no result" not in capsys.readouterr().err
+
+
+def test_the_bar_ends_where_nothing_is_left(tiny, home, monkeypatch):
+    made, alone = bars(monkeypatch), replace(tiny, methods=PICKED[:1])
+    monkeypatch.setattr(run, "run_unit", diverging)
+    run.run(alone)
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
+    searched = replace(alone, name="searched")
+    run.run(searched)
+    longer = replace(searched, budget=replace(tiny.budget, trials=6))
+    run.run(longer)  # another trial is the best, so that the reruns are made again
+    assert [(bar.n, bar.total) for bar in made] == [(each, each) for each in (5, 5, 9)]
 
 
 def test_fewer_trials_than_are_on_record_are_refused(tiny, whole):
