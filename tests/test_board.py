@@ -177,26 +177,18 @@ def test_another_file_than_that_of_the_loss_is_refused(name):
         list(board.check_board(name))
 
 
-def test_a_loss_that_needs_a_file_beside_it_is_no_entry_and_leaves_the_earlier_one(name, file):
-    (file.parent / "helper_of_mine.py").write_text("def twice(value):\n    return 2 * value\n")
-    file.write_text(
-        SOURCE.replace("from dmlrc", "from helper_of_mine import twice\nfrom dmlrc").replace(
-            "* margin", "* twice(margin)"
-        )
-    )
-    with pytest.raises(UsageError, match="an entry is one file"):
-        enter(file)
-    assert board.entries() == [name]
-    assert [path.read_text() for path in paths.committed(name).glob("*.py")] == [SOURCE]
-
-
-def test_what_lies_where_the_command_is_given_belongs_to_no_entry(file, monkeypatch):
-    """A new process finds what lies in the folder that it works in: not that of the reader."""
+def test_a_loss_that_needs_a_file_where_the_command_is_given_is_no_entry_and_leaves_the_earlier_one(
+    name, file, monkeypatch
+):
+    """A new process finds what lies in the folder that it works in: not that of the reader, nor that of the loss."""
     (file.parent / "beside_an_entry.py").write_text("def twice(value):\n    return 2 * value\n")
-    file.write_text(SOURCE.replace("from dmlrc", "from beside_an_entry import twice\nfrom dmlrc"))
+    needs_it = SOURCE.replace("from dmlrc", "from beside_an_entry import twice\nfrom dmlrc")
+    file.write_text(needs_it.replace("* margin", "* twice(margin)"))
     monkeypatch.chdir(file.parent)
     with pytest.raises(UsageError, match=r"an entry is one file: .*beside_an_entry"):
         enter(file)
+    assert board.entries() == [name]
+    assert [path.read_text() for path in paths.committed(name).glob("*.py")] == [SOURCE]
 
 
 def test_a_check_that_is_killed_lets_nothing_pass(file, monkeypatch):

@@ -5,6 +5,7 @@ import inspect
 
 import pytest
 import torch
+from cases import loop
 from pytorch_metric_learning import losses as pml
 
 from dmlrc import building, losses
@@ -31,7 +32,7 @@ CLASSES = {name: each for name, each in vars(pml).items() if inspect.isclass(eac
 LABELS = torch.arange(8).repeat_interleave(4)
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES.keys() - NO_LOSSES - WITHOUT_LABELS))
+@loop("name", sorted(CLASSES.keys() - NO_LOSSES - WITHOUT_LABELS))
 def test_every_loss_of_pytorch_metric_learning_is_a_method(name):
     method = Method("pml", WRAPPERS.get(name, CLASSES[name]), settings=SETTINGS.get(name, {}))
     loss = build_loss(method, {}, num_classes=8, embedding_dim=16)

@@ -76,6 +76,8 @@ def started(tmp_path_factory, count=2):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_DEVICE", "cpu")
         patch.setenv("DMLRC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        # workers come from a process that has imported distributed: each would for a second
+        patch.setenv("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
         made = Cluster(tmp_path_factory.mktemp("cluster"), count)
     deadline = time.monotonic() + 100
     try:

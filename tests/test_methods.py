@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from cases import loop
 
 from dmlrc.errors import UsageError
 from dmlrc.methods import Choice, Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
@@ -109,8 +110,8 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
         Method(name, "triplet")
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
+@loop(
+    "make, says",
     [
         (lambda: Float(1, 0), "low is at most high"),
         (lambda: Float(0, float("inf")), "holds no number"),

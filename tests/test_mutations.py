@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 from pathlib import Path
 
 import mutations
@@ -17,6 +18,7 @@ def test_every_mutation_can_be_made():
     assert len({each.name for each in mutations.MUTATIONS}) == len(mutations.MUTATIONS) >= 30
 
 
+@functools.cache
 def names(text):
     return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
+from cases import loop
 
 from dmlrc.errors import UsageError
 from dmlrc.methods import Method
@@ -66,8 +67,8 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
     assert replace(STUDY, protocol=replace(STUDY.protocol, lr_decay="linear")).digest != STUDY.digest
 
 
-@pytest.mark.parametrize(
-    ("setting", "says"),
+@loop(
+    "setting, says",
     [
         *(({name: 0}, f"{name} of .* is 0: it is 1 or more") for name in ("embedding_dim", "eval_every", "members")),
         ({"iterations_per_epoch": 0}, "iterations_per_epoch of .* is 0: it is 1 or more"),
@@ -112,8 +113,8 @@ def test_what_may_be_left_out_may_be():
     assert replace(STUDY.protocol, folds=0, val_metrics=(), max_epochs=0, patience=0, **open_ended).folds == 0
 
 
-@pytest.mark.parametrize(
-    ("setting", "says"),
+@loop(
+    "setting, says",
     [
         ({"name": "../x"}, "study '../x' names a folder too"),
         *(

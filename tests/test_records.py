@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import loop
 from factories import fake_records, fake_units, without_checksum, write_fake_study, write_units
 
 from dmlrc import board, cli, paths, plan, records, run, studies
@@ -178,8 +179,8 @@ def test_a_study_is_published_once_its_meta_says_so(home):
     assert records.published() == []
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
+@loop(
+    "broken, says",
     [
         ("null", "the file"),
         ("[]", "the file"),

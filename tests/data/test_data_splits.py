@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlrc.data import splits
@@ -40,6 +40,7 @@ def test_cars196_parts_and_the_two_classes_that_never_validate():
     assert set(range(98)) - set().union(*map(set, validate)) == {24, 73}
 
 
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=20, max_size=60),
     folds=st.integers(2, 5),

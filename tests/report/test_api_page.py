@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import loop
 from PIL import Image
 
 from dmlrc import losses
@@ -53,7 +54,7 @@ def test_examples_are_short_and_fit_the_page():
         assert sum(bool(line.strip()) and not line.startswith(("import", "from")) for line in lines) <= 20
 
 
-@pytest.mark.parametrize("name", re.findall(r"auto(?:function|class):: (\S+)", PAGE))
+@loop("name", re.findall(r"auto(?:function|class):: (\S+)", PAGE))
 def test_every_name_on_the_page_has_a_docstring(name):
     module, _, attribute = name.rpartition(".")
     assert getattr(importlib.import_module(module), attribute).__doc__

@@ -10,6 +10,7 @@ import nbformat
 import pandas as pd
 import pytest
 from books import MADE, NAMED, PUBLISHED, ROOT, ROW, STUDIES
+from cases import loop
 
 from dmlrc import papers
 from dmlrc.papers import after2019
@@ -66,7 +67,7 @@ def book(edition):
     return edition.pages, edition.chapters
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@loop("path", NOTEBOOKS)
 def test_notebook_is_clean_and_has_one_parameters_cell(path):
     cells = nbformat.read(path, as_version=4).cells
     code = [cell for cell in cells if cell.cell_type == "code"]

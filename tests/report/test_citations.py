@@ -4,6 +4,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from cases import loop
 
 from dmlrc.report import citations, publish
 
@@ -43,7 +44,7 @@ def test_without_the_bibliography_a_role_stays(home, monkeypatch):
     assert citations.as_links("{cite:t}`roth2020`") == "{cite:t}`roth2020`"
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@loop("path", NOTEBOOKS)
 def test_no_text_of_a_notebook_shows_a_raw_role_and_each_link_says_whom_it_cites(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":

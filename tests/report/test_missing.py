@@ -5,7 +5,7 @@ from pathlib import Path
 
 import books
 import nbformat
-import pytest
+from cases import loop
 from factories import fake_units, made_up_unit, write_units
 
 from dmlrc import records, run, studies
@@ -36,7 +36,7 @@ def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, caps
     assert trained == {path: path.stat().st_mtime_ns for path in trained}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@loop("path", sorted((ROOT / "notebooks").glob("*.ipynb")))
 def test_every_chapter_of_studies_can_train_them(path):
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     if any("editions.load_edition(studies" in cell for cell in cells):

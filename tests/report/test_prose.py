@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from cases import loop
 
 from dmlrc import studies
 from dmlrc.report import answers, words
@@ -56,7 +57,7 @@ def shown_strings(code):
             yield "\N{NULL}".join(each.value for each in parts)
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.stem)
+@loop("path", [*NOTEBOOKS, *PAGES])
 def test_no_result_is_typed_by_hand(path):
     if path.suffix == ".md":
         assert not results(path.read_text())
@@ -195,7 +196,7 @@ def test_no_text_of_a_table_has_a_place_for_a_value_in_a_sentence():
             assert list(claimed_of(PLACE.sub(VALUE, NOT_PROSE.sub("", text)))) == [], field
 
 
-@pytest.mark.parametrize(
+@loop(
     "code",
     [
         'f"The highest MAP@R of {study} belongs to {best}."',
@@ -262,7 +263,7 @@ def too_full(sentence):
     return len(counted) > 3 or (through_all and "Grocery Store" not in text)
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES, ROOT / "README.md"], ids=lambda path: path.stem)
+@loop("path", [*NOTEBOOKS, *PAGES, ROOT / "README.md"])
 def test_no_sentence_is_a_table(path):
     texts = [path.read_text(encoding="utf-8")]
     if path.suffix == ".ipynb":

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import loop
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -199,8 +200,8 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
     assert len(records.load("photos-oi2021").runs)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
+@loop(
+    "text, says",
     [
         ("[mine\n", "cannot be read"),
         (f"mine = {'1' * 5000}\n", "cannot be read"),
