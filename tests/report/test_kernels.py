@@ -22,6 +22,7 @@ CELLS = [
     "print(sorted(set(globals()) & {'left_over'}), getattr(torch, 'left_over', None))",
     "print(torch.ones(200, 200).mm(torch.ones(200, 200)).sum().item())",
     "left_over = torch.left_over = 1",
+    "import gc; print(gc.isenabled())",
 ]
 
 
@@ -52,7 +53,7 @@ def test_each_kernel_is_alone_in_its_own_folder_and_environment(tmp_path, monkey
         (tmp_path / name).mkdir()
         monkeypatch.setenv("DMLRC_RUNS", name)
         lines = execute("\n".join(CELLS), tmp_path / name)
-        assert lines == [str(tmp_path / name), name, "[] None", "8000000.0"]
+        assert lines == [str(tmp_path / name), name, "[] None", "8000000.0", "True"]
 
 
 @pytest.mark.parametrize(
