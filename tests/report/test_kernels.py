@@ -1,6 +1,8 @@
 """The kernels that execute the chapters: forked, and still apart from one another."""
 
 import asyncio
+import os
+import sys
 import tempfile
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -84,3 +86,11 @@ def test_a_parameter_that_a_notebook_does_not_have_is_an_error(tmp_path):
     assert execute(source, tmp_path, 'studies = "a"') == ["a"]
     with pytest.raises(PapermillExecutionError, match="unknown parameter 'study': did you mean 'studies'"):
         execute(source, tmp_path, 'studies = "a"', study="b")
+
+
+def test_a_function_runs_in_a_folder_and_environment_and_its_end_arrives(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_RUNS", "here")
+    monkeypatch.chdir(tmp_path)
+    assert kernels.start(os.system, 'pwd > where; echo "$DMLRC_RUNS" >> where').wait() == 0
+    assert (tmp_path / "where").read_text().split() == [str(tmp_path), "here"]
+    assert kernels.start(sys.exit, 3, cwd="/").wait() == 3
