@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from dmlrc import errors, paths, studies
 from dmlrc.errors import DmlrcError
-from dmlrc.report import editions, missing, prose
+from dmlrc.report import editions, prose
 from dmlrc.report.method import notes
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     _require_clone()
     errors.require("book", "a book")
     if train:
+        from dmlrc.report import missing  # with torch, which takes two seconds
+
         missing.run_missing(train, missing.ALL, workers)
     with _alone():
         execute({"studies": ",".join(names)}, workers, yours)
