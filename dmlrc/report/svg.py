@@ -87,7 +87,7 @@ def _lighter(svg: str) -> str:
     """The same picture in half the bytes: dots share what they look like, and a hundredth of a point is the finest."""
     svg = re.sub(f"(?:{_DOT.pattern})+", lambda match: _sharing(match[0]), svg)
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), svg)
-    return re.sub(r"\n\s+", "\n", svg)
+    return re.sub(r"\s*\n\s*", " ", svg)  # one line: all that reads a page goes line by line
 
 
 def _sharing(dots: str) -> str:
