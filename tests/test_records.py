@@ -647,6 +647,18 @@ def test_damaged_tables_are_named(committed, frame, damage):
     assert records.problems("fake-study") == [str(refused.value)]
 
 
+def test_curves_are_read_when_they_are_asked_for_also_of_records_made_of_others(committed, monkeypatch):
+    read, whole = [], committed_records.parquet.ParquetFile
+    monkeypatch.setattr(committed_records.parquet, "ParquetFile", lambda file: read.append(file.size()) or whole(file))
+    found = records.load("fake-study")
+    part = found.having(trials=found.trials[:1]).changed(lambda _, frame: frame[frame["method"] == "triplet"])
+    size = (committed / "curves.parquet").stat().st_size
+    assert size not in read
+    assert len(part.trials) <= 1
+    assert len(part.curves) == (found.curves["method"] == "triplet").sum() > 0
+    assert read.count(size) == 1
+
+
 @pytest.mark.parametrize(
     ("frame", "column", "value"),
     [

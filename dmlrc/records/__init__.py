@@ -116,8 +116,7 @@ def derived_once(key: Callable[..., Hashable]) -> Callable[[Callable], Callable]
 
 @derived_once(lambda cached: cached)
 def _copied(cached: StudyRecords) -> StudyRecords:
-    frames = {name: _own(getattr(cached, name)) for name in FRAMES}
-    return StudyRecords(**frames, meta=copy.deepcopy(cached.meta))
+    return cached.changed(lambda _, frame: _own(frame), meta=copy.deepcopy(cached.meta))
 
 
 def _own(frame: pd.DataFrame) -> pd.DataFrame:
@@ -239,7 +238,8 @@ def problems(study: str) -> list[str]:
     """Faults of the files of a study, here and committed, a sentence each; see `dmlrc.plan.study_problems`."""
     sentences = underway.unit_problems(study)
     try:
-        committed.read_committed(study)
+        if finished := committed.read_committed(study):
+            finished.curves  # noqa: B018 (they are read when they are asked for)
     except DmlrcError as error:
         sentences.append(str(error))
     return sentences

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     frames = {}
     for name, file in files.items():
         if file.name in exported:
-            frame = _reading(file, lambda path: _frame(contents[path.name]))
-            frames[name] = typed(checked_columns(frame, COLUMNS[name], file), name)
+            read = partial(_frame, contents[file.name], name, file)
+            frames[name] = read if name == "curves" else read()
         elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
         elif name != "arrays":  # for which only some protocols ask
@@ -54,9 +55,10 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
     return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
 
 
-def _frame(table: bytes) -> pd.DataFrame:
+def _frame(contents: bytes, name: str, file: Path) -> pd.DataFrame:
     """A Parquet file as a frame. Without threads, and without opening it, which costs Arrow as much as all the rest."""
-    return parquet.ParquetFile(BufferReader(table)).read(use_threads=False).to_pandas(use_threads=False)
+    table = _reading(file, lambda _: parquet.ParquetFile(BufferReader(contents)).read(use_threads=False))
+    return typed(checked_columns(table.to_pandas(use_threads=False), COLUMNS[name], file), name)
 
 
 def _missing(path: Path) -> DmlrcError:

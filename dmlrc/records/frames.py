@@ -1,7 +1,7 @@
 """The records of a study as data frames, a row a fact, however they lie on disk."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,21 @@ COLUMNS = {
 FRAMES = tuple(COLUMNS)
 NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
 _UNIT = ["method", "repetition", "kind", "number"]
+
+
+class _ReadWhenAsked:
+    """A frame of `StudyRecords` that may be given as a function that reads it: of curves are 19 rows in 20."""
+
+    def __get__(self, records: "StudyRecords | None", _: type) -> pd.DataFrame:
+        if records is None:
+            raise AttributeError("a field without a default")
+        frame = vars(records)["curves"]
+        if callable(frame):
+            frame = vars(records)["curves"] = frame()
+        return frame
+
+    def __set__(self, records: "StudyRecords", frame: pd.DataFrame | Callable[[], pd.DataFrame]) -> None:
+        vars(records)["curves"] = frame
 
 
 @dataclass(frozen=True, eq=False)  # frames cannot be compared or hashed: the same object is the same records
@@ -62,13 +77,22 @@ class StudyRecords:
     reruns: pd.DataFrame
     runs: pd.DataFrame
     scores: pd.DataFrame
-    curves: pd.DataFrame
+    curves: pd.DataFrame = _ReadWhenAsked()
     arrays: pd.DataFrame
     meta: dict[str, Any]
 
     @property
     def name(self) -> str:
         return self.meta["study"]
+
+    def changed(self, change: Callable[[str, pd.DataFrame], pd.DataFrame], **fields: Any) -> "StudyRecords":
+        """Records with other frames, which `change` makes of the name and the frame of these, and other fields."""
+        frames = {name: change(name, getattr(self, name)) for name in FRAMES if name != "curves"}
+        return self.having(**frames, curves=lambda: change("curves", self.curves), **fields)
+
+    def having(self, **fields: Any) -> "StudyRecords":
+        """Records with these fields in the place of their own; `dataclasses.replace` would read the curves."""
+        return StudyRecords(**vars(self) | fields)
 
     @property
     def searches(self) -> int:

@@ -1,7 +1,6 @@
 """Advice from the tables for someone who wants one loss: who is never clearly behind, what to tune, what to expect."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -180,7 +179,7 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
     means, best = tables.by_method(tables.accuracy(study))["mean"], "multi_similarity"
     alone = tables.by_method(tables.accuracy(study), setting="separated")["mean"]
     trials = study.trials[study.trials["method"] == best]
-    shares = tables.importance(replace(study, trials=trials)).set_index("parameter")["importance"]
+    shares = tables.importance(study.having(trials=trials)).set_index("parameter")["importance"]
     return {
         **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
         "joined": 100 * (means[best] - alone[best]),

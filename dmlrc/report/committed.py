@@ -38,3 +38,4 @@ with suppress(DmlrcError):
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each
+gc.enable()

@@ -7,7 +7,7 @@ from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.names import current
 from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
-from dmlrc.report import missing, repetitions
+from dmlrc.report import repetitions
 from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import DEPTHS, MOBILENETS, TOO_HIGH_A_RATE
 
@@ -74,6 +74,8 @@ def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) 
     one that was not run, or of which no rerun has ended.
     """
     if train:
+        from dmlrc.report import missing  # with torch, which pages alone need not
+
         missing.run_missing(study_names(edition), papers)
     return [repetitions.whole(_table(study)) for study in load_any(edition)]
 

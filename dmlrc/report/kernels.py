@@ -7,13 +7,16 @@ papermill's own kernel takes 6.0 CPU seconds for the page of a method, one of th
 import multiprocessing
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
+from typing import Any
 
 from ipykernel.kernelapp import launch_new_instance
 from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
+    "dmlrc.report.uncollected",
     *("optuna", "sklearn.ensemble", "scikit_posthocs"),  # optuna first: imported after IPython, its tqdm warns
     *("dmlrc.report.kernels", "dmlrc.report.publish", "dmlrc.report.roth2020.figures", "dmlrc.report.findings.page"),
     *("dmlrc.report.significance.figures", "ipykernel.debugger"),
@@ -41,16 +44,26 @@ class _Forked(LocalProvisioner):
             tempfile.tempdir = "/tmp"
         multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
         arguments = cmd[cmd.index("-f") :]  # behind: python -m ipykernel_launcher
-        self.process = _Process(target=_kernel, args=(arguments, cwd, env or dict(os.environ)))
-        self.process.start()
+        self.process = start(_kernel, arguments, cwd=cwd, env=env)
         self.pid = self.process.pid
         return self.connection_info
 
 
-def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
+def start(function: Callable, *arguments: Any, cwd: str | None = None, env: dict[str, str] | None = None) -> "_Process":
+    """Call a function of a module in a forked process: in this folder and environment, by default those of here."""
+    process = _Process(target=_call, args=(function, arguments, cwd or os.getcwd(), env or dict(os.environ)))
+    process.start()
+    return process
+
+
+def _call(function: Callable, arguments: Sequence, cwd: str, env: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(env)
-    os.chdir(cwd or ".")
+    os.chdir(cwd)
+    function(*arguments)
+
+
+def _kernel(arguments: list[str]) -> None:
     # the kernel ends when the process that forked it does, which ends with the process that asked for it
     launch_new_instance(argv=[*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
 

@@ -269,11 +269,11 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     """The index's name stands over it, in the last row of the heading, not in a row of its own."""
     levels = cells.index.nlevels
     if levels > 1:
-        styler = cells.reset_index().style.hide()
+        styler = Styler(cells.reset_index(), cell_ids=False).hide()
     else:
         heading, cells = cells.index.name or "", cells.rename_axis(None)
         cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
-        styler = cells.style
+        styler = Styler(cells, cell_ids=False)
     if marks is None:
         return styler
     css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"}).to_numpy()
@@ -373,7 +373,7 @@ def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame |
     marks = None if marks is None else marks.set_axis(escaped.index)
     styler = _styler(escaped, marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
-    return _ROOM.format(escape(name), styler.set_table_attributes(f'class="{look}"').to_html())
+    return _ROOM.format(escape(name), _flat(styler.set_table_attributes(f'class="{look}"').to_html()))
 
 
 def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
@@ -393,7 +393,12 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str
     named = _linked(cells, links).rename_axis(None).rename_axis(cells.index.name, axis=1)
     look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
     html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
-    return _ROOM.format(escape(name), html.replace(" ± ", "\u00a0±\u00a0"))  # an interval stays on its line
+    return _ROOM.format(escape(name), _flat(html.replace(" ± ", "\u00a0±\u00a0")))  # an interval stays on its line
+
+
+def _flat(html: str) -> str:
+    """HTML on one line: all that reads a page on its way into the book goes line by line, and a table has thousands."""
+    return re.sub(r"\s*\n\s*", " ", html)
 
 
 def _latex(styler: Styler, name: str, caption: str) -> str:

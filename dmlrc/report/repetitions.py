@@ -1,13 +1,12 @@
 """The repetitions of a study that count: those that all of its methods have finished, as preregistered."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import pandas as pd
 
 from dmlrc import studies
-from dmlrc.records import FRAMES, PRETRAINED, StudyRecords, died
+from dmlrc.records import PRETRAINED, StudyRecords, died
 
 
 def lost_searches(study: StudyRecords) -> pd.DataFrame:
@@ -44,11 +43,10 @@ def whole(recorded: StudyRecords) -> StudyRecords:
     done = finished(recorded, methods, recorded.meta["budget"]["reruns"])
     if not 0 < len(done) < planned:
         return recorded
-    frames = {name: getattr(recorded, name) for name in FRAMES}
-    kept = {
-        name: frame[frame["repetition"].isin(done) | (frame["method"] == PRETRAINED)] for name, frame in frames.items()
-    }
-    return replace(recorded, **kept, meta=recorded.meta | {"repetitions": len(done)})
+    return recorded.changed(
+        lambda _, frame: frame[frame["repetition"].isin(done) | (frame["method"] == PRETRAINED)],
+        meta=recorded.meta | {"repetitions": len(done)},
+    )
 
 
 @lru_cache(maxsize=256)
@@ -59,6 +57,4 @@ def of_finished_methods(recorded: StudyRecords) -> StudyRecords:
     done = [method for method in methods if len(finished(recorded, [method], reruns)) >= planned]
     if len(done) == len(methods):
         return recorded
-    frames = {name: getattr(recorded, name) for name in FRAMES}
-    kept = {name: frame[frame["method"].isin([*done, PRETRAINED])] for name, frame in frames.items()}
-    return replace(recorded, **kept)
+    return recorded.changed(lambda _, frame: frame[frame["method"].isin([*done, PRETRAINED])])

@@ -56,6 +56,9 @@ def _laid_out(figure: Figure) -> Bbox:
     """Lay a figure out, and return the box that it fills (inches), as "tight" does, which draws it once more."""
     FigureCanvasSVG(figure)
     figure.set_dpi(72)  # of that canvas
+    for axis in (getattr(panel, name) for panel in figure.axes for name in ("xaxis", "yaxis")):
+        if not axis.get_label_text():  # else all ticks are measured once more, to see where the label stands
+            axis.set_label_coords(0, 0)
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)
     figure.set_layout_engine(None)
@@ -87,7 +90,7 @@ def _lighter(svg: str) -> str:
     """The same picture in half the bytes: dots share what they look like, and a hundredth of a point is the finest."""
     svg = re.sub(f"(?:{_DOT.pattern})+", lambda match: _sharing(match[0]), svg)
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), svg)
-    return re.sub(r"\n\s+", "\n", svg)
+    return re.sub(r"\s*\n\s*", " ", svg)  # one line: all that reads a page goes line by line
 
 
 def _sharing(dots: str) -> str:

@@ -1,6 +1,8 @@
 """The kernels that execute the chapters: forked, and still apart from one another."""
 
 import asyncio
+import os
+import sys
 import tempfile
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -22,6 +24,7 @@ CELLS = [
     "print(sorted(set(globals()) & {'left_over'}), getattr(torch, 'left_over', None))",
     "print(torch.ones(200, 200).mm(torch.ones(200, 200)).sum().item())",
     "left_over = torch.left_over = 1",
+    "import gc; print(gc.isenabled())",
 ]
 
 
@@ -52,7 +55,7 @@ def test_each_kernel_is_alone_in_its_own_folder_and_environment(tmp_path, monkey
         (tmp_path / name).mkdir()
         monkeypatch.setenv("DMLRC_RUNS", name)
         lines = execute("\n".join(CELLS), tmp_path / name)
-        assert lines == [str(tmp_path / name), name, "[] None", "8000000.0"]
+        assert lines == [str(tmp_path / name), name, "[] None", "8000000.0", "True"]
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,11 @@ def test_a_parameter_that_a_notebook_does_not_have_is_an_error(tmp_path):
     assert execute(source, tmp_path, 'studies = "a"') == ["a"]
     with pytest.raises(PapermillExecutionError, match="unknown parameter 'study': did you mean 'studies'"):
         execute(source, tmp_path, 'studies = "a"', study="b")
+
+
+def test_a_function_runs_in_a_folder_and_environment_and_its_end_arrives(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_RUNS", "here")
+    monkeypatch.chdir(tmp_path)
+    assert kernels.start(os.system, 'pwd > where; echo "$DMLRC_RUNS" >> where').wait() == 0
+    assert (tmp_path / "where").read_text().split() == [str(tmp_path), "here"]
+    assert kernels.start(sys.exit, 3, cwd="/").wait() == 3

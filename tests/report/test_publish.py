@@ -67,6 +67,17 @@ def test_table_in_both_forms(exports):
     assert "Method" in latex
 
 
+@pytest.mark.parametrize("filters", [False, True])
+def test_a_table_is_one_line_whose_cells_are_words_of_their_own(exports, filters):
+    """Sphinx's search drops the tags: without a space between them two numbers would be one word."""
+    cells = pd.DataFrame({"mean": ["67.2", "64.4"], "best": ["70.1", "71.0"]}, index=["A", "B"])
+    html = shown(publish.table, "rates", cells, "Rates.", filters=filters)["text/html"]
+    table = html[html.index("<table") : html.index("</table>")]
+    assert "\n" not in table
+    assert re.sub("<[^<]+?>", "", table).split() == ["mean", "best", "A", "67.2", "70.1", "B", "64.4", "71.0"]
+    assert "row0_col0" not in table
+
+
 def test_rows_of_two_levels_keep_their_marks(exports):
     rows = pd.MultiIndex.from_tuples([("CUB", "Roth"), ("CUB", "Oi")], names=["Data set", "Paper"])
     rates = pd.DataFrame({"in use": ["10⁻⁴", "10⁻³"], "best": ["10⁻⁴", "10⁻²"]}, rows)

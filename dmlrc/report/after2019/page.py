@@ -6,7 +6,6 @@ Experiment: after2019, under the protocol and budget of the main study it stands
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 
 from dmlrc import losses
 from dmlrc.papers import after2019
-from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, statistics, tables
 from dmlrc.report.findings.training import value_and_gradient
 from dmlrc.report.musgrave2020 import page as musgrave
@@ -207,11 +206,14 @@ def join_later_losses(main: StudyRecords, after: StudyRecords | None) -> StudyRe
     """The records of a main study with those of the losses after 2019: one protocol, one budget, one meta."""
     if after is None:
         return main
-    frames = {name: pd.concat([getattr(main, name), getattr(after, name)], ignore_index=True) for name in FRAMES}
-    for name in ("scores", "arrays"):  # both studies have the pretrained row
-        keys = list(frames[name].columns.difference(["value", "values"]))
-        frames[name] = frames[name].drop_duplicates(keys, ignore_index=True)
-    return replace(main, **frames)
+
+    def both(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        joined = pd.concat([frame, getattr(after, name)], ignore_index=True)
+        if name not in ("scores", "arrays"):  # where both studies have the pretrained row
+            return joined
+        return joined.drop_duplicates(list(joined.columns.difference(["value", "values"])), ignore_index=True)
+
+    return main.changed(both)
 
 
 def best_of_the_fourteen(records: StudyRecords) -> str | None:
@@ -242,8 +244,7 @@ def accuracy_shown(records: StudyRecords) -> pd.DataFrame:
 @functools.lru_cache(maxsize=32)
 def _older(records: StudyRecords) -> StudyRecords:
     """The main study's part of `join_later_losses`."""
-    frames = {name: getattr(records, name) for name in FRAMES}
-    return replace(records, **{name: frame[~frame["method"].isin(METHODS)] for name, frame in frames.items()})
+    return records.changed(lambda _, frame: frame[~frame["method"].isin(METHODS)])
 
 
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:

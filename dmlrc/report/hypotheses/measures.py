@@ -4,7 +4,7 @@ Everything here follows `book/preregistration.md` to the letter: change nothing 
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -132,7 +132,7 @@ def counted_records(name: str, methods: Collection[str] = (), reruns: int = 0) -
         frame[frame["method"].isin(chosen) & frame["repetition"].isin(whole)] for frame in (saved.scores, saved.trials)
     )
     sizes = scores.groupby(["method", "repetition", "setting", "metric"])["value"].transform("size")
-    kept = replace(saved, scores=scores[sizes > 1], trials=trials)
+    kept = saved.having(scores=scores[sizes > 1], trials=trials)
     return Counted(name, kept, len(whole), study.repetitions)
 
 

@@ -1,7 +1,6 @@
 """Numbers of the chapter on the protocol: how searches and runs ended, the shared rate, and poor settings."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pandas as pd
 
@@ -18,7 +17,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
     reached, trials = tables.trials_to_reach(tables.best_so_far(study)), study.trials.groupby(["method", "repetition"])
-    searches = [replace(study, trials=part) for _, part in study.trials.groupby("repetition")]
+    searches = [study.having(trials=part) for _, part in study.trials.groupby("repetition")]
     winners = pd.concat(map(tables.best_hyperparameters, searches))  # each search has one, not each loss
     hyperparameters = winners.groupby("method")["hyperparameter"].nunique()
     share = 100 * tables.sensitivity(study)["median_share"]
