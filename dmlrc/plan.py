@@ -176,8 +176,8 @@ class Plan:
     @property
     def fruitless(self) -> list[Chain]:
         """The chains of methods that are searched, or have no search, and none of whose units has a result."""
-        states = {chain.key: {unit["state"] for unit in self.done(chain)} for chain in self.searched}
-        return [chain for chain in self.searched if states[chain.key] and "complete" not in states[chain.key]]
+        ended = {chain: {unit["state"] for unit in self.done(chain)} for chain in self.searched}
+        return [chain for chain, states in ended.items() if states and "complete" not in states]
 
     @property
     def missing(self) -> int:
@@ -188,13 +188,11 @@ class Plan:
         done, budget = self.done(chain), self.study.budget
         if not chain.method:
             return 1 - len(done)
-        reruns = [unit for unit in done if unit["kind"] == "rerun"]
-        if not self.lacks_trials(chain):
-            if (best := _best(self.study, chain, done)) is None:
-                return 0
-            reruns = [unit for unit in reruns if _is_of(unit, best)]
-            return budget.reruns - len(reruns)
-        return budget.trials + budget.reruns - len(done)
+        if self.lacks_trials(chain):
+            return budget.trials + budget.reruns - len(done)
+        best = _best(self.study, chain, done)
+        made = [unit for unit in done if unit["kind"] == "rerun" and best and _is_of(unit, best)]
+        return budget.reruns - len(made) if best else 0
 
     @property
     def is_done(self) -> bool:

@@ -97,14 +97,14 @@ def run(
 
 
 def carry_out(
-    planned: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None, named: bool = False
+    make_plan: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None, named: bool = False
 ) -> None:
     """Run what a plan misses, and write each record as its unit ends; see `run`. named: whether every method must fit.
 
     The plan is made twice: what is done already needs no right to write and waits for nobody, and what is not may have
     been run by another process until the methods are this one's alone.
     """
-    todo = planned()
+    todo = make_plan()
     _check_trials(todo.study)
     if todo.is_done:
         _inputs(todo.study, todo.methods)
@@ -112,7 +112,7 @@ def carry_out(
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
     with records.running(todo.study.name, [method.name for method in todo.methods]):
-        todo = planned()
+        todo = make_plan()
         todo.leave_out(preflight.too_small(todo.study, todo.methods, named))
         for sentence in todo.warnings():
             print(sentence, file=sys.stderr)
