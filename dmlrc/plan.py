@@ -191,8 +191,8 @@ class Plan:
         if self.lacks_trials(chain):
             return budget.trials + budget.reruns - len(done)
         best = _best(self.study, chain, done)
-        made = [unit for unit in done if unit["kind"] == "rerun" and best and _is_of(unit, best)]
-        return budget.reruns - len(made) if best else 0
+        reruns = [unit for unit in done if unit["kind"] == "rerun" and best and _is_of(unit, best)]
+        return budget.reruns - len(reruns) if best else 0
 
     @property
     def is_done(self) -> bool:
