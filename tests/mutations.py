@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation(
         "plan-before-the-lock",
         "dmlrc/run.py",
-        "        todo = planned()  # anew: until now another process may have run them\n",
+        "        todo = make_plan()\n",
         "",
         "two processes of one study make each other's finished runs again",
         ("tests/test_study.py", "-k", "another_process_ends"),

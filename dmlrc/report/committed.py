@@ -7,11 +7,12 @@ verdicts, grids of rates. What stands around a first run that gave way is left t
 import gc
 from contextlib import ExitStack, suppress
 
+import matplotlib.pyplot as plt
 import pandas as pd
 
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
-from dmlrc.report import claims, editions, rates, tables
+from dmlrc.report import claims, editions, rates, style, svg, tables
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
@@ -35,6 +36,11 @@ with suppress(DmlrcError):
     rates.recorded_grids(edition)
     for study in (*edition, *after2019.with_later_losses(edition).values(), *editions.tables_beside(edition)):
         tables.accuracy(study)
+
+with plt.rc_context():  # what is slow once is over: fonts, the parser of formulas, templates; 0.1 s a kernel
+    svg.to_svg(style.canvas(1, subplot_kw={"xscale": "log"})[0], "")
+    plt.close()
+    pd.DataFrame([0]).style.to_html(), pd.DataFrame([0]).style.to_latex()
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

@@ -68,6 +68,13 @@ def book(edition):
 
 
 @loop("path", NOTEBOOKS)
+def test_what_a_cell_draws_is_the_same_in_every_build(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code" and re.search(r"torch\.rand|np\.random\.(?!default_rng\(\w)", cell.source):
+            assert re.search(r"generator=|manual_seed\(\d", cell.source), cell.source
+
+
+@loop("path", NOTEBOOKS)
 def test_notebook_is_clean_and_has_one_parameters_cell(path):
     cells = nbformat.read(path, as_version=4).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
