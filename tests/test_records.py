@@ -5,6 +5,7 @@ import json
 import math
 import multiprocessing
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -657,6 +658,8 @@ def test_curves_are_read_when_they_are_asked_for_also_of_records_made_of_others(
     assert len(part.trials) <= 1
     assert len(part.curves) == (found.curves["method"] == "triplet").sum() > 0
     assert read.count(size) == 1
+    again = pickle.loads(pickle.dumps(records.load("fake-study")))
+    assert again.curves.equals(found.curves)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,10 @@ class StudyRecords:
     def name(self) -> str:
         return self.meta["study"]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields as they are pickled, of which no function that reads could be one."""
+        return vars(self) | {"curves": self.curves}
+
     def changed(self, change: Callable[[str, pd.DataFrame], pd.DataFrame], **fields: Any) -> "StudyRecords":
         """Records with other frames, which `change` makes of the name and the frame of these, and other fields."""
         frames = {name: change(name, getattr(self, name)) for name in FRAMES if name != "curves"}
