@@ -111,6 +111,16 @@ def test_a_base_is_not_run_with_fewer_trials_than_it_has_on_record(committed, ma
     assert made_up == []
 
 
+def test_what_is_cut_where_it_is_read_may_ask_for_fewer_trials(made_up):
+    grid, mine = BASE.rates("rates", METHODS[:1], trials=3), comparison.comparison_study(BASE, trials=3, reruns=1)
+    run.run(grid)
+    run.run(mine, [MINE])
+    made_up.clear()
+    run.run(replace(grid, budget=replace(grid.budget, trials=2)))
+    run.run(replace(mine, budget=replace(mine.budget, trials=2)), [MINE])
+    assert {each.kind for each in made_up} <= {"rerun"}
+
+
 def test_records_of_a_base_that_are_not_made_again_stay_where_they_are(made_up, capsys):
     theirs, changed = (replace(cell(sign), name="theirs") for sign in ("", "-"))
     base = replace(BASE, methods=(METHODS[0], theirs), budget=Budget("full", 2, 1, 1, 3))

@@ -715,6 +715,17 @@ def test_what_ended_well_beside_an_error_is_recorded(tiny, home):
     assert plan.progress(tiny)[0] == 2
 
 
+def test_this_process_as_an_executor_writes_each_record_before_the_next_unit(tiny, home, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        run,
+        "run_unit",
+        lambda asked: written.append(len([*(paths.runs() / "tiny").glob("*/*.json")])) or made_up_unit(asked),
+    )
+    run.run(tiny, executor=executors.Serial())
+    assert written == [*range(9)]
+
+
 class Gone(Executor):
     """Three tasks at once; then a process dies, which breaks all of them, as in a pool of the standard library."""
 
