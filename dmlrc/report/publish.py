@@ -26,6 +26,8 @@ import pandas as pd
 from IPython.display import display
 from markdown_it import MarkdownIt
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.io.formats.style import Styler
@@ -127,7 +129,7 @@ def takeaways(*sentences: str) -> None:
 
 def source_code(source: str, folded: str) -> None:
     """Show code, folded. folded: what the line says behind which it stands."""
-    _display(*_behind(folded, f"<pre>{_fenced(escape(source))}</pre>", f"````python\n{source}\n````"))
+    _display(*_behind(folded, f"<pre>{escape(source)}</pre>", f"````python\n{source}\n````"))
 
 
 def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
@@ -160,7 +162,7 @@ def _foot(chapter: str, html: str, commands: str, parameters: str = "", of: Iter
     _display(
         f"<details><summary>About these runs</summary>{html}{_html(commands)}{_html(cite)}</details>",
         f"::::::{{dropdown}} About these runs: data, protocol, machine; rerun; cite\n:class-container: dml-about\n\n"
-        f":::::{{container}}\n:name: about-these-runs\n\n```{{raw}} html\n{html}\n```\n:::::\n\n"
+        f":::::{{container}}\n:name: about-these-runs\n\n{_raw(f'about-{page}', html)}\n:::::\n\n"
         f"{whole}\n\n{commands}\n\n{cite}\n::::::",
     )
 
@@ -202,10 +204,17 @@ def _show(kind: str, name: str, html: str, caption: str, links: str = "", folded
         block.is_shown, shared = True, _printed(block.text)
         _display(_html(shared), f":::{{container}} dml-caption\n{shared}\n:::")
     framed = (
-        f"::::{{container}} dml-{kind}\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption}{links}\n:::\n::::"
+        f"::::{{container}} dml-{kind}\n:name: {name}\n\n{_raw(name, html)}\n\n"
+        f":::{{container}} dml-caption\n{caption}{links}\n:::\n::::"
     )
     _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", framed))
+
+
+def _raw(name: str, html: str) -> str:
+    """HTML as a part of a page (MyST): by its file, since Markdown is read letter by letter, for each container."""
+    if not _collected.get():
+        (exports() / f"{name}.html").write_text(html)
+    return f"```{{raw}} html\n:file: exports/{name}.html\n```"
 
 
 def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
@@ -227,7 +236,7 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: drawing for number, drawing in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(drawing, file)) for file, drawing in files.items())
-    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_plain(message))}">{panels}</div>')
+    html = f'<div class="dml-panels" role="img" aria-label="{escape(_plain(message))}">{panels}</div>'
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
     _show("figure", name, html, caption, links, folded)
@@ -235,7 +244,7 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
 
 def _written(drawing: Figure, name: str) -> str:
     """The SVG of a figure, which is written among the downloads too; the figure is closed."""
-    for text in drawing.findobj(Text):
+    for text in _texts(drawing):
         text.set_text(titles.in_label(text.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
     drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda match: titles.in_label(match[0]), svg.to_svg(drawing, name))
@@ -243,6 +252,16 @@ def _written(drawing: Figure, name: str) -> str:
     plt.close(drawing)
     _export(f"{name}.svg", file)
     return file
+
+
+def _texts(drawing: Figure) -> Iterator[Text]:
+    """All texts of a figure but the names of ticks, which asking for them would make."""
+    for axis in drawing.axes:
+        yield from (axis.xaxis.label, axis.yaxis.label)
+    for part in (drawing, *drawing.axes):
+        for artist in part.get_children():
+            if not isinstance(artist, Axes | Axis):
+                yield from artist.findobj(Text)
 
 
 def pictures(name: str, html: str, caption: str) -> None:
@@ -298,12 +317,7 @@ def _as_html(cell: object) -> object:
     html = str(cell if isinstance(cell, Markup) else escape(typeset(" ".join(cell.split())), quote=False))
     for sign in ("%", *labels.SIGNS):  # on the line of its number
         html = html.replace(f" {sign}", f"\u00a0{sign}")
-    return _fenced(html)
-
-
-def _fenced(html: str) -> str:
-    """HTML that ends no fence of Markdown in which it stands."""
-    return html.replace("`", "&#96;")
+    return html
 
 
 def _printed(markdown: str) -> str:

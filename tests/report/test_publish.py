@@ -57,8 +57,9 @@ def test_table_in_both_forms(exports):
     assert ":name: my-t1" in data["text/markdown"]
     assert "{download}`CSV <exports/my-t1.csv>`" in data["text/markdown"]
     assert "95\u00a0%" in data["text/markdown"]
-    assert data["text/markdown"].count("font-weight: bold") == 1
-    assert data["text/markdown"].count("font-style: italic") == 1
+    assert ":file: exports/my-t1.html" in data["text/markdown"]
+    html = (exports / "my-t1.html").read_text()
+    assert html.count("font-weight: bold") == html.count("font-style: italic") == 1
     latex = (exports / "my-t1.tex").read_text()
     assert r"\bfseries 67.2 $\pm$ 0.5" in latex
     assert r"\itshape 64.4 $\pm$ 0.4" in latex
@@ -83,7 +84,7 @@ def test_rows_of_two_levels_keep_their_marks(exports):
     rates = pd.DataFrame({"in use": ["10⁻⁴", "10⁻³"], "best": ["10⁻⁴", "10⁻²"]}, rows)
     marks = pd.DataFrame({"in use": ["best", ""], "best": ["", ""]}, rows)
     data = shown(publish.table, "rates", rates, "Rates.", marks=marks)
-    assert re.findall(r"#T_rates_(\w+) \{\s*font-weight: bold;\s*\}", data["text/markdown"]) == ["row0_col2"]
+    assert re.findall(r"#T_rates_(\w+) \{\s*font-weight: bold;\s*\}", data["text/html"]) == ["row0_col2"]
     assert (exports / "rates.tex").read_text().count(r"\bfseries") == 1
 
 
@@ -139,15 +140,14 @@ def test_names_are_text_in_cells_in_captions_and_beside_figures(exports):
     data = shown(publish.table, "my-t1", frame, f"Of {labels.prose(HOSTILE)}.")
     assert "<script" not in data["text/html"]
     assert unescape(re.sub(r"<[^>]*>", "", data["text/html"])).count(name) == 4
-    fenced = data["text/markdown"].split("```{raw} html\n")[1].split("\n```\n")[0]
-    assert fenced.endswith("</div>")  # nothing in a cell ends the fence, or the container around it
-    assert not re.search(r"^:::", fenced, re.MULTILINE)
+    assert data["text/html"].startswith(html := (exports / "my-t1.html").read_text())
+    assert html.endswith("</div>")
     assert pd.read_csv(exports / "my-t1.csv").iloc[0, 0] == HOSTILE
     assert r"\& \$x\$ | `y` *z* \{cite:p\}`w` \textbackslash{} \_u\_" in (exports / "my-t1.tex").read_text()
     figure, axis = plt.subplots()
     axis.set_title(style.escape_math(HOSTILE))
     data = shown(publish.figure, "my-f1", figure, "A caption.", f"Of {labels.prose(HOSTILE)}.")
-    assert f'aria-label="{escape(f"Of {name}.")}"'.replace("`", "&#96;") in data["text/markdown"]
+    assert f'aria-label="{escape(f"Of {name}.")}"' in (exports / "my-f1.html").read_text()
     assert escape(name, quote=False) in (exports / "my-f1.svg").read_text()
     assert "<script" not in data["text/html"]
 
@@ -167,7 +167,7 @@ def test_the_same_numbers_give_the_same_figure(exports):
         data = shown(publish.figure, "my-f1", figure, "A *line*.", "It *rises* by 2 [1, 3] {cite:p}`musgrave2020`.")
         written.append((exports / "my-f1.svg").read_text())
     assert written[0] == written[1]
-    assert 'aria-label="It rises by 2 (1, 3)."' in data["text/markdown"]
+    assert 'aria-label="It rises by 2 (1, 3)."' in data["text/html"]
     assert data["text/html"].startswith('<div class="dml-panels" role="img"')
     assert figure.number not in plt.get_fignums()  # other tests of this worker may leave theirs open
 
@@ -196,16 +196,18 @@ def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
     assert data["text/html"].count("<li>") == 2
 
 
-def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
+def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home, exports):
     for name in ("grocery-quick", "glyphs-quick"):
         study = studies.get(name)
         write_fake_study(study=name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
-    data = shown(publish.how_to_rerun, "04_which_loss_wins", "grocery-quick,glyphs-quick")["text/markdown"]
+    page = shown(publish.how_to_rerun, "04_which_loss_wins", "grocery-quick,glyphs-quick")
+    data, table = page["text/markdown"], (exports / "about-04_which_loss_wins.html").read_text()
     assert "dmlrc study run grocery-quick\ndmlrc study run glyphs-quick\n" in data
     assert "-p studies grocery-quick,glyphs-quick" in data
     assert ":name: about-these-runs" in data
-    assert "Grocery Store (quick)" in data
-    assert "seed" in data
+    assert "Grocery Store (quick)" in table
+    assert "seed" in table
+    assert table in page["text/html"]
     assert "@misc{dmlrc-04_which_loss_wins" in data
 
 
@@ -213,14 +215,15 @@ def test_the_foot_of_a_page_tells_of_experiments_too(home):
     """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
     around = experiments.experiments_around("cub200-2010-frozen")
     write_fake_experiments("cub200-2010-frozen", missing={*around} - {"rate-tenfold"})
-    data = shown(publish.how_to_rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/markdown"]
+    data = shown(publish.how_to_rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/html"]
     assert "dmlrc study run cub200-2010-frozen/rate-tenfold\n" in data
     assert "at ten times the rate" in data
 
 
 def test_the_foot_of_a_page_that_shows_no_study_says_what_was_measured_instead(home):
-    data = shown(publish.remade, "21_speed", {"growth": {"machine": "a machine"}}, "make bench")["text/markdown"]
-    assert ">a machine</td>" in data
+    page = shown(publish.remade, "21_speed", {"growth": {"machine": "a machine"}}, "make bench")
+    data = page["text/markdown"]
+    assert ">a machine</td>" in page["text/html"]
     assert "make bench\npapermill notebooks/21_speed.ipynb 21_speed.ipynb --cwd notebooks\n" in data
     assert "@misc{dmlrc-21_speed" in data
     assert ":name: about-these-runs" in data

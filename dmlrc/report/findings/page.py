@@ -155,6 +155,7 @@ def crop_shares() -> pd.DataFrame:
 # The numbers of the text
 
 
+@records.derived_once(tuple)  # the page asks for them at its head and at its foot
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
     """The numbers behind the page's text; percents and points as printed. Those of our runs begin with own and ours."""
     cells = {}
