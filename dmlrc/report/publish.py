@@ -178,11 +178,11 @@ def table(
     folded: str = "",
     links: Mapping[str, str] | None = None,
 ) -> None:
-    """Show a table of text under its id, and write it as CSV and LaTeX.
+    """Show a table of text under its id, and write it as CSV, and as LaTeX if it is short enough to be printed.
 
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
-    filters: the page lets its reader choose among the rows. folded: what the line says behind which the table is
+    filters: it is long, and the page lets its reader choose among the rows. folded: what the line says behind which the table is
     folded; for the numbers behind a figure, and for what only a checker reads. links: where the names of rows lead to.
     """
     name = id_of(name)
@@ -190,11 +190,15 @@ def table(
     _export(f"{name}.csv", (plain if data is None else data).to_csv(float_format="%.6g"))
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
-    alone = f"{caption} {block.text}" if (block := _block.get()) else caption
-    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_prose(alone)))
-    html = _long(_marked(cells, marks), name, wrap, links) if filters else _scrolling(cells, name, wrap, marks, links)
-    downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
-    _show("table", name, html, caption, downloads, folded)
+    downloads = f" {{download}}`CSV <exports/{name}.csv>`"
+    if filters:
+        html = _long(_marked(cells, marks), name, wrap, links)
+    else:
+        html = _scrolling(cells, name, wrap, marks, links)
+        alone = f"{caption} {block.text}" if (block := _block.get()) else caption
+        _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_prose(alone)))
+        downloads += f" {{download}}`LaTeX <exports/{name}.tex>`"
+    _show("table", name, html, caption, f"{downloads} {_ABOUT}", folded)
 
 
 def _show(kind: str, name: str, html: str, caption: str, links: str = "", folded: str = "") -> None:
