@@ -182,7 +182,7 @@ def table(
 
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
-    filters: it is long, and the page lets its reader choose among the rows. folded: what the line says behind which the table is
+    filters: it is long, and its reader chooses among the rows. folded: what the line says behind which the table is
     folded; for the numbers behind a figure, and for what only a checker reads. links: where the names of rows lead to.
     """
     name = id_of(name)

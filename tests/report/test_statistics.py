@@ -421,6 +421,12 @@ def test_expected_best_is_the_mean_over_all_choices():
         assert found == pytest.approx(np.mean([max(chosen) for chosen in itertools.combinations(values, k)]))
 
 
+def test_expected_best_of_thousands_of_trials_is_known_for_evenly_spaced_values():
+    k = np.arange(1, 2_001)
+    found = statistics.expected_best(k)
+    np.testing.assert_allclose(found, k * 2_001 / (k + 1), rtol=1e-9)  # the highest of k places among n
+
+
 def test_expected_best_leaves_diverged_trials_out_and_of_none_there_is_none():
     np.testing.assert_allclose(statistics.expected_best([1.0, np.nan, 2.0]), [1.5, 2.0])
     assert len(statistics.expected_best([np.nan])) == 0

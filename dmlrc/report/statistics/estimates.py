@@ -246,5 +246,13 @@ def expected_best(values: ArrayLike) -> np.ndarray:
     array([2.        , 2.66666667, 3.        ])
     """
     rising = np.sort(_finite(values))
-    below = np.arange(len(rising))  # of each value, and one less than each k
-    return rising @ (special.comb(below[:, None], below) / special.comb(len(rising), below + 1))
+    n = len(rising)
+    rank, k = np.arange(1, n + 1)[:, None], np.arange(1, n + 1)
+    # in logarithms: C(n, k) of a thousand trials is beyond the largest number
+    chances = np.exp(_log_choices(rank - 1, k - 1) - _log_choices(n, k))
+    return rising @ chances
+
+
+def _log_choices(n: ArrayLike, k: ArrayLike) -> np.ndarray:
+    """The logarithm of C(n, k), minus infinity where k is above n."""
+    return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(np.subtract(n, k) + 1)
