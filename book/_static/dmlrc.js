@@ -1,5 +1,5 @@
 // Tables sort by a click on a heading and can be filtered; marks of figures say what they are. No library, no network:
-// itables embeds about 900 kB in a page to work offline (its own manual), this file has 7 for the whole book, and without
+// itables embeds about 900 kB in a page to work offline (its own manual), this file has 8 for the whole book, and without
 // scripts, in print or read aloud the tables are plain HTML.
 "use strict";
 
@@ -92,16 +92,38 @@ const makeFilter = (table) => {
   nameRows(body, heads);
 };
 
-// On a phone the columns that tell rows of one name apart are out of sight, so they stand below the name too.
+// What stands below a row's name on a phone, where the columns that tell rows of one name apart are out of sight.
+const standBelow = (row, columns) => {
+  const where = document.createElement("small");
+  where.className = "dml-where";
+  where.textContent = columns.map((column) => row.cells[column].textContent.trim()).join(", ");
+  row.cells[0].dataset.name = row.cells[0].textContent.trim();
+  row.cells[0].append(where);
+};
+
 const nameRows = (body, heads) => {
   const columns = ["study", "experiment", "setting"].map((name) => heads.findIndex((head) => head.textContent.trim() === name));
-  if (columns.includes(-1)) return;
-  for (const row of body.rows) {
-    const where = document.createElement("small");
-    where.className = "dml-where";
-    where.textContent = columns.map((column) => row.cells[column].textContent.trim()).join(", ");
-    row.cells[0].dataset.name = row.cells[0].textContent.trim();
-    row.cells[0].append(where);
+  if (!columns.includes(-1)) [...body.rows].forEach((row) => standBelow(row, columns));
+};
+
+// On a phone a row of texts is a card, whose cells stand after their headings, without what is missing. Numbers break
+// before their intervals alone, and where names repeat, the second column stands below them.
+const makeNarrow = (table) => {
+  const [body] = table.tBodies, head = table.tHead.rows[table.tHead.rows.length - 1];
+  const wraps = table.classList.contains("dml-wrap");
+  table.classList.toggle("dml-cards", wraps && head.cells.length > 2);
+  for (const cell of body.querySelectorAll("td:not(:first-child)")) {
+    cell.dataset.head = head.cells[cell.cellIndex].textContent.trim();
+    cell.classList.toggle("dml-none", cell.textContent.trim() === "\u2013");
+    const texts = wraps || document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (!wraps && texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replace(/(?<![,;]) (?![([]|to \S+[)\]])/g, "\u00a0");
+  }
+  const rows = [...body.rows], tops = [...table.tHead.rows], names = new Set(rows.map((row) => row.cells[0].textContent));
+  const isName = rows.every((row) => number(row.cells[1].textContent) === null) && tops.every((row) => row.cells[1].colSpan < 2);
+  if (wraps || !isName || names.size === rows.length) return;
+  for (const row of [...tops, ...rows]) {
+    standBelow(row, [1]);
+    row.cells[1].classList.add("dml-second");
   }
 };
 
@@ -140,6 +162,7 @@ window.addEventListener("hashchange", openTarget);
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table.dml").forEach(makeSortable);
   document.querySelectorAll("table.dml-filter").forEach(makeFilter);
+  document.querySelectorAll("table.dml:not(.dml-filter), table.dml-wrap").forEach(makeNarrow);
   showTips();
   openTarget();
 });

@@ -314,6 +314,12 @@ def claims():
             "minus that of contrastive after 3,000 steps": zeng.protocol.iterations_per_epoch * zeng.protocol.max_epochs
             == 3000,
             "after 300 of 3,000 steps": known["zeng-early"].measure["share"] == 0.1,
+            "NMI of an untrained conv4 on glyphs, 4 images per class": (
+                known["musgrave-nmi-random-trunk"].measure["images_per_class"] == 4
+            ),
+            "R@1 at 512 dimensions minus that at 128": (
+                [known["roth-dims-128"].measure[end] for end in ("first", "second")] == ["dim512", "dim128"]
+            ),
             "each searched three times": studies.get(TABLES[0]).repetitions == 3,
             "the best other method of 64 dimensions: DREML, an ensemble, and ProxySoftmax, 2048 bits, left out": (
                 [name for name, dim in embedding.items() if dim != 64] == ["proxy_softmax"]

@@ -223,6 +223,28 @@ def test_a_phone_tells_rows_of_one_name_apart(opened):
     assert not name.locator("small").is_visible()
 
 
+def test_on_a_phone_texts_are_cards_and_names_stay_in_sight(opened):
+    for name in PAGES:
+        page = opened(name, width=WIDTHS[0])
+        page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+        moved = page.locator(".dml-scroll").evaluate_all(
+            """all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => {
+                each.scrollLeft = 60;
+                const cells = [each, ...each.querySelectorAll("tr > :first-child")];
+                const lefts = cells.map(cell => cell.getBoundingClientRect().left);
+                each.scrollLeft = 0;
+                return [each.querySelector("table").className, Math.max(...lefts) - Math.min(...lefts)];
+            })"""
+        )
+        assert [look for look, gone in moved if "dml-wrap" in look or gone > 1] == [], name
+        page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = false))")
+    cells = opened("15_wrong_numbers", width=WIDTHS[0]).locator("#finding-smooth-ap tbody tr").first.locator("th, td")
+    assert cells.nth(0).inner_text().endswith("\nyes")
+    assert not cells.nth(1).is_visible()
+    cell = opened("17_report_card", width=WIDTHS[0]).locator("#report-card tbody td").first
+    assert cell.evaluate("each => getComputedStyle(each, '::before').content") == '"ours: "'
+
+
 def test_a_link_opens_the_fold_that_it_leads_into(opened):
     page = opened("05_which_losses_differ")
     table = page.locator("#differences-grocery-quick table")

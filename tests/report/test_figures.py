@@ -324,6 +324,11 @@ def test_importance_and_trials_are_drawn(monkeypatch):
     shares = tables.importance(records)
     figure = figures.importance_figure(shares)
     assert "rate of the loss's weights" in drawn(figure)
+    said = sorted(", ".join(text.get_text() for text in figure.axes[0].texts if text.get_text()).split(", "))
+    names = shares["parameter"].map(labels.parameter)
+    of_symbols = {symbol: name for name, symbol in figures.SYMBOLS.items()}
+    assert sorted(of_symbols.get(name, name) for name in said) == sorted(names)  # none is without
+    assert {*said} & {*of_symbols}
     for place, label in enumerate(figure.axes[0].get_yticklabels()):
         bars = [bar for bar in figure.axes[0].patches if abs(bar.get_y() + bar.get_height() / 2 - place) < 0.1]
         method = next(name for name in tables.METHODS if labels.method_label(name) == label.get_text())

@@ -25,6 +25,16 @@ SPAN = 50
 """Points of P@1 in every panel over the years, so that slopes can be compared."""
 STRONGEST = 0.78
 """How strong the colour of the largest part of a bar is, see `_tint`."""
+SYMBOLS = {
+    "margin": "m",
+    "margin of positives": "m₊",
+    "margin of negatives": "m₋",
+    "rate of the loss's weights": "η",
+    "scale": "s",
+    "temperature": "T",
+    "weight of the regulariser": "w",
+}
+"""What names a part of a bar that is too narrow for its name: the losses' own symbols, and η."""
 
 
 def toy_spaces_figure(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
@@ -175,22 +185,29 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
 
 
 def importance_figure(shares: pd.DataFrame) -> Figure:
-    """Draw `tables.importance`: a bar a method, its largest part first; a part is named where its name fits into it."""
+    """Draw `tables.importance`: a bar a method, its largest part first; each has its name, or its symbol (`SYMBOLS`).
+
+    What is too narrow for that as well has it behind the bar.
+    """
     shares = shares.sort_values("importance", ascending=False)
     largest = shares.groupby("method")["importance"].max().sort_values(ascending=False)
     figure, axis = charts.panel(0.8 + 0.3 * len(largest), xlabel="share of the trials' variance, %")
     for place, name in enumerate(largest.index):
-        left = 0.0
+        left, narrow = 0.0, []
         for step, row in enumerate(shares[shares["method"] == name].itertuples()):
             width, label = 100 * row.importance, labels.parameter(row.parameter)
             colour = style.method_style(name).colour
             tint = _tint(colour, max(STRONGEST - 0.3 * step, 0.24))
             [bar] = axis.barh(place, width, left=left, color=tint, height=0.75)
             svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
-            if width > 1.7 * len(label):
+            names = label, SYMBOLS.get(label, label)
+            if fitting := [text for text in names if width > 1.7 * len(text)]:
                 ink = "#fefefe" if step == 0 and colour != ORANGE else "#252525"  # the same on a dark page
-                axis.text(left + width / 2, place, label, ha="center", va="center", fontsize=7.5, color=ink)
+                axis.text(left + width / 2, place, fitting[0], ha="center", va="center", fontsize=7.5, color=ink)
+            else:
+                narrow.append(names[1])
             left += width
+        axis.text(left + 0.8, place, ", ".join(narrow), va="center", fontsize=7.5, color="black")
     style.method_rows(axis, list(largest.index))
     axis.set_xlim(0, 100)
     axis.grid(False)
