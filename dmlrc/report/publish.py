@@ -137,7 +137,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
     edition = editions.load_any(studies)
     runs = "\n".join(f"dmlrc study run {name}" for name in about.shown_studies(chapter, edition))
-    html = _scrolling(about.study_table(chapter, edition), f"about-{chapter}", wrap=True, marks=None, links=None)
+    html = _html_table(about.study_table(chapter, edition), f"about-{chapter}", wrap=True)
     if chapter in about.EVERYTHING:
         runs += f"\n# the experiments around them, on which the page rests too:\nmake book STUDY={studies}"
     _foot(chapter, html, f"# existing records are kept\n{runs}", given, parameters.values())
@@ -146,7 +146,7 @@ def how_to_rerun(chapter: str, studies: str, **parameters: str) -> None:
 def remade(chapter: str, sources: Mapping[str, Mapping[str, str]], commands: str) -> None:
     """Show the foot of a page as `how_to_rerun` does; sources: what was made -> facts; commands: what makes it."""
     cells = pd.DataFrame.from_dict(sources, orient="index").fillna("–")
-    html = _scrolling(cells, f"about-{chapter}", wrap=True, marks=None, links=None)
+    html = _html_table(cells, f"about-{chapter}", wrap=True)
     _foot(chapter, html, f"# this overwrites the measurements\n{commands}")
 
 
@@ -191,13 +191,11 @@ def table(
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     downloads = f" {{download}}`CSV <exports/{name}.csv>`"
-    if filters:
-        html = _long(_marked(cells, marks), name, wrap, links)
-    else:
-        html = _scrolling(cells, name, wrap, marks, links)
+    if not filters:
         alone = f"{caption} {block.text}" if (block := _block.get()) else caption
-        _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_prose(alone)))
+        _export(f"{name}.tex", _latex(plain, marks, name, titles.in_prose(alone)))
         downloads += f" {{download}}`LaTeX <exports/{name}.tex>`"
+    html = _html_table(cells, name, wrap, marks, links, filters)
     _show("table", name, html, caption, f"{downloads} {_ABOUT}", folded)
 
 
@@ -288,20 +286,12 @@ def record(**scalars: float | int | str) -> None:
     display({SCALARS: scalars, "text/plain": lines}, raw=True)
 
 
-def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
-    """The index's name stands over it, in the last row of the heading, not in a row of its own."""
-    levels = cells.index.nlevels
-    if levels > 1:
-        styler = Styler(cells.reset_index(), cell_ids=False).hide()
-    else:
-        heading, cells = cells.index.name or "", cells.rename_axis(None)
-        cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
-        styler = Styler(cells, cell_ids=False)
-    if marks is None:
-        return styler
-    css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"}).to_numpy()
-    unmarked = np.full((len(cells), levels if levels > 1 else 0), "")  # the levels, which have become columns
-    return styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
+def _headed(cells: pd.DataFrame) -> pd.DataFrame:
+    """The index's name over it, in the last row of the heading, not in a row of its own; several levels as columns."""
+    if cells.index.nlevels > 1:
+        return cells.reset_index()
+    names = [""] * (cells.columns.nlevels - 1) + [cells.index.name or ""]
+    return cells.rename_axis(None).set_axis(cells.columns.set_names(names), axis=1)
 
 
 def _linked(cells: pd.DataFrame, links: Mapping[str, str] | None) -> pd.DataFrame:
@@ -358,15 +348,6 @@ def _html(markdown: str) -> str:
     return MarkdownIt().render(_ROLE.sub(r"\1", markdown))
 
 
-def _roomy(styler: Styler) -> Styler:
-    """The table with as much room for each column as its texts want; without, a browser makes all columns narrow."""
-    cells = styler.data
-    columns = {name: [{"selector": "td", "props": _room(cells[name], "90vw")}] for name in cells}
-    return styler.set_table_styles(columns).set_table_styles(
-        [{"selector": "tbody th", "props": _room(cells.index, "45vw")}], overwrite=False
-    )
-
-
 def _room(texts: Iterable, most: str) -> str:
     """Short texts stay on one line; the longest of others takes some four lines, more where the window is wide and all
     columns are in sight (`--dml-room` of the style sheet). most: of the window's width.
@@ -385,41 +366,49 @@ def _crowd(cells: pd.DataFrame) -> str:
     return "dml-dense" if columns >= 6 else ""
 
 
-def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None, links: Mapping | None) -> str:
-    look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
-    escaped = _linked(cells, links)
-    marks = None if marks is None else marks.set_axis(escaped.index)
-    styler = _styler(escaped, marks)
-    styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
-    return _ROOM.format(escape(name), _flat(styler.set_table_attributes(f'class="{look}"').to_html()))
+def _html_table(
+    cells: pd.DataFrame,
+    name: str,
+    wrap: bool = False,
+    marks: pd.DataFrame | None = None,
+    links: Mapping[str, str] | None = None,
+    filters: bool = False,
+) -> str:
+    """A table of bare cells in its frame, on one line: what searches a page reads it by lines."""
+    look = " ".join(filter(None, ["dml", "dml-filter" * filters, "dml-wrap" * wrap, _crowd(cells)]))
+    table = _headed(_marked(_linked(cells, links), marks))
+    has_names = cells.index.nlevels == 1  # of rows, as headings
+    own = {"table_id": f"T_{name}", "classes": look, "index": has_names, "border": 0, "escape": False}
+    html = table.to_html(**own).replace("dataframe ", "", 1).replace(' style="text-align: right;"', "")
+    html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line
+    rules = _rooms(table, f"#T_{name}", 1 + has_names) if wrap and not filters else ""
+    return _ROOM.format(escape(name), rules + re.sub(r"\s*\n\s*", " ", html))
 
 
-def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
-    """The cells with their marks as tags."""
+def _marked(html: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
+    """Cells of HTML with their marks as tags."""
     if marks is None:
-        return cells
-    tags = {"best": Markup("<b>{}</b>"), "tie": Markup("<i>{}</i>"), "": Markup("{}")}
-    marked = cells.copy()
-    for place, (name, looks) in enumerate(marks.items()):
-        texts = [tags[look].format(text) for look, text in zip(looks, cells.iloc[:, place], strict=True)]
-        marked.isetitem(place, pd.Series(texts, cells.index, dtype=object, name=name))  # else no `Markup` any more
-    return marked
+        return html
+    tags = {"best": "<b>{}</b>", "tie": "<i>{}</i>", "": "{}"}
+    pairs = [zip(*rows, strict=True) for rows in zip(html.to_numpy(), marks.to_numpy(), strict=True)]
+    return pd.DataFrame([[tags[look].format(text) for text, look in row] for row in pairs], html.index, html.columns)
 
 
-def _long(cells: pd.DataFrame, name: str, wrap: bool = False, links: Mapping[str, str] | None = None) -> str:
-    """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
-    named = _linked(cells, links).rename_axis(None).rename_axis(cells.index.name, axis=1)
-    look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
-    html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
-    return _ROOM.format(escape(name), _flat(html.replace(" ± ", "\u00a0±\u00a0")))  # an interval stays on its line
+def _rooms(table: pd.DataFrame, place: str, first: int) -> str:
+    """Style with as much room for each column as its texts want; without, a browser makes all columns narrow."""
+    rooms = {f"td:nth-child({column})": _room(texts, "90vw") for column, (_, texts) in enumerate(table.items(), first)}
+    rooms["tbody th"] = _room(table.index, "45vw")
+    return f"<style>{' '.join(f'{place} {cells} {{ {room} }}' for cells, room in rooms.items())}</style>"
 
 
-def _flat(html: str) -> str:
-    """HTML on one line: all that reads a page on its way into the book goes line by line, and a table has thousands."""
-    return re.sub(r"\s*\n\s*", " ", html)
-
-
-def _latex(styler: Styler, name: str, caption: str) -> str:
+def _latex(cells: pd.DataFrame, marks: pd.DataFrame | None, name: str, caption: str) -> str:
+    styler = Styler(_headed(cells))
+    if (levels := cells.index.nlevels) > 1:
+        styler = styler.hide()
+    if marks is not None:
+        css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"}).to_numpy()
+        unmarked = np.full((len(cells), levels if levels > 1 else 0), "")  # the levels, which have become columns
+        styler = styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
     escaped = styler.format(escape="latex").format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
     words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", caption))
     caption = "".join(_TEX.get(letter, letter) for letter in words)
