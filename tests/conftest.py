@@ -1,6 +1,7 @@
 import atexit
 import functools
 import gc
+import importlib.metadata
 import os
 import sys
 
@@ -8,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytes
 
 import pytest
 
+importlib.metadata.version = functools.cache(importlib.metadata.version)  # each unit asks for five, a file each
 sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 
 
