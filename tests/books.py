@@ -1,10 +1,11 @@
 """Books that the tests of several files look at: each is executed once in a worker, in its process, and built once."""
 
-import os
+import multiprocessing
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -16,7 +17,7 @@ from IPython.utils.capture import capture_output
 
 from dmlrc import records, studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, golden, importances, publish, statistics, svg
+from dmlrc.report import build, editions, golden, importances, kernels, publish, statistics, svg
 from dmlrc.report.roth2020 import toy
 from dmlrc.studies import experiments
 
@@ -69,13 +70,18 @@ class Book:
     @cached_property
     def pages(self) -> Path:
         """The folder of its HTML."""
-        absent = self.home / "absent"
-        absent.mkdir()
-        (absent / "rfc3987_syntax.py").write_text("raise ImportError")  # as `conftest.py`, in the process of Sphinx
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DMLRC_HOME", str(self.home))
-            patch.setenv("PYTHONPATH", str(absent), prepend=os.pathsep)
+            patch.setattr(kernels, "start", forked)
             return build.pages().parent
+
+
+def forked(function, *arguments):
+    """As `kernels.start`, from this process, which has imported in other tests most of what Sphinx does."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    return SimpleNamespace(wait=lambda: process.exitcode)
 
 
 def of(name: str, factory: pytest.TempPathFactory) -> Book:

@@ -1,5 +1,7 @@
+import atexit
 import functools
 import gc
+import importlib.metadata
 import os
 import sys
 
@@ -7,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytes
 
 import pytest
 
+importlib.metadata.version = functools.cache(importlib.metadata.version)  # each unit asks for five, a file each
 sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema builds for a second, if it can import it
 
 
@@ -17,7 +20,9 @@ def pytest_configure(config):
     gc.set_threshold(0)  # no search for garbage until all is imported
     import torch
     from hypothesis import settings
+    from hypothesis.internal.conjecture import providers
 
+    providers._get_local_constants = providers.Constants  # else it parses the library for numbers to try, for 4 s
     settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
     settings.load_profile("dmlrc")
     if not torch.cuda.is_available():
@@ -35,10 +40,7 @@ def pytest_collection_finish():
     """What is imported by now stays: each search for garbage would look through its million objects, for 0.3 s."""
     gc.freeze()
     gc.set_threshold(5_000, 10, 10)
-
-
-def pytest_unconfigure():
-    gc.unfreeze()  # else extension modules say at the end that they leak
+    atexit.register(gc.unfreeze)  # else extension modules say at the end that they leak; behind two searches of pytest
 
 
 def pytest_collection_modifyitems(items):

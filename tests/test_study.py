@@ -40,11 +40,11 @@ FORK = multiprocessing.get_context("fork")  # another process, without the secon
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
-    """A data set of one's own: 64 classes of 4 images, a noisy bar at an angle each, 16 px."""
+    """A data set of one's own: 32 classes of 4 images, a noisy bar at an angle each, 16 px."""
     folder = tmp_path_factory.mktemp("pictures")
     rng = np.random.default_rng(0)
     y, x = np.mgrid[-1:1:16j, -1:1:16j]
-    for number, angle in enumerate(np.linspace(0, np.pi, 64, endpoint=False)):
+    for number, angle in enumerate(np.linspace(0, np.pi, 32, endpoint=False)):
         (folder / f"class{number:02d}").mkdir()
         for copy in range(4):
             bar = np.exp(-40 * (x * np.sin(angle) - y * np.cos(angle) + 0.1 * rng.normal()) ** 2)
@@ -123,7 +123,7 @@ def test_a_study_leaves_every_record(tiny, finished):
     assert set(reruns["rerun"]) == set(range(budget.reruns))
     assert set(found.scores[found.scores["method"] == "pretrained"]["setting"]) == {"separated", "concatenated"}
     assert found.scores["value"].between(0, 1).all()
-    assert found.meta["data"]["images"] == 64 * 4
+    assert found.meta["data"]["images"] == 32 * 4
     assert found.meta["environment"]["packages"]["torch"] == torch.__version__.split("+")[0]
 
 
@@ -638,7 +638,7 @@ def test_records_of_other_photographs_are_not_mixed(tiny, pictures, tmp_path):
     image = tmp_path / "pictures" / "class07" / "0.png"
     shutil.copy(tmp_path / "pictures" / "class08" / "0.png", image)
     again = replace(own)  # as it is looked up again
-    with pytest.raises(DmlrcError, match=r"the images of .* are not those .*256 images of 64 classes then"):
+    with pytest.raises(DmlrcError, match=r"the images of .* are not those .*128 images of 32 classes then"):
         run.run(again)
     after = prepare(own.dataset, own.effective_protocol, "default", 0, data.contents(own.dataset))
     assert not np.array_equal(before.source.evaluate(np.array([4 * 7])), after.source.evaluate(np.array([4 * 7])))
@@ -672,7 +672,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_f
     monkeypatch.setattr(run, "run_unit", lambda unit: (ran.append(unit.method), run_unit(unit))[1])
     run.run(replace(tiny, methods=(large, PICKED[0])))
     said = capsys.readouterr().err
-    assert "tiny: large is left out, a batch of 63 different classes cannot be drawn from 16" in said
+    assert "tiny: large is left out, a batch of 63 different classes cannot be drawn from 8" in said
     found = records.load("tiny")
     assert set(found.runs["method"]) == {"contrastive"}
     assert large not in ran
@@ -1110,9 +1110,9 @@ def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tin
     scores = found.scores.set_index(["method", "rerun", "setting", "metric"])["value"]
     for (rerun, setting), part in found.arrays.groupby(["rerun", "setting"]):
         named = part.set_index("name")["values"]
-        assert named["classes"] == list(range(32, 64))
+        assert named["classes"] == list(range(16, 32))
         queries = named["queries"]
-        assert sum(queries) == 32 * queries[0] > 0
+        assert sum(queries) == 16 * queries[0] > 0
         for metric in ("map_at_r", "precision_at_1"):
             mean = np.average(named[f"class_{metric}"], weights=queries)
             assert mean == pytest.approx(scores["contrastive", rerun, setting, metric])

@@ -297,7 +297,8 @@ def test_a_range_of_points_that_can_be_drawn():
     assert np.isnan(statistics.range_of([0.1, 0.2], [np.nan] * 2, [0] * 2, 0).low)
 
 
-def test_holm_is_that_of_statsmodels():
+def test_holm_is_that_of_statsmodels(monkeypatch):
+    monkeypatch.setattr("gc.collect", int)  # statsmodels searches for garbage in every call, half a second each
     p = np.random.default_rng(0).random((3, 20)) ** 4
     for row, found in zip(p, statistics.holm(p), strict=True):
         np.testing.assert_allclose(found, multipletests(row, method="holm")[1])
