@@ -9,7 +9,7 @@ import pandas as pd
 from dmlrc import papers, paths, studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.protocol import Study
-from dmlrc.records import StudyRecords, find, provenance
+from dmlrc.records import StudyRecords, derived_once, find, provenance
 from dmlrc.report import labels, rates, titles
 from dmlrc.studies import experiments
 
@@ -87,6 +87,7 @@ def packages(records: StudyRecords) -> dict[str, str]:
     return {name: version for name, version in versions.items() if version}
 
 
+@derived_once(lambda *of: of)
 def environments(records: StudyRecords, column: str) -> str:
     """The commits, processors, devices or versions of torch that made a study, each with its methods if not one.
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
-from dmlrc.report import claims, editions, rates, style, svg, tables
+from dmlrc.report import about, claims, editions, rates, style, svg, tables
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
@@ -35,12 +35,13 @@ with suppress(DmlrcError):
     claims.judge_all(edition)
     rates.recorded_grids(edition)
     for study in (*edition, *after2019.with_later_losses(edition).values(), *editions.tables_beside(edition)):
-        tables.accuracy(study)
+        tables.accuracy(study), tables.cut_off(study), tables.cost(study), about.row(study)
 
 with plt.rc_context():  # what is slow once is over: fonts, the parser of formulas, templates; 0.1 s a kernel
     svg.to_svg(style.canvas(1, subplot_kw={"xscale": "log"})[0], "")
     plt.close()
-    pd.DataFrame([0]).style.to_html(), pd.DataFrame([0]).style.to_latex()
+    pd.DataFrame([0]).to_html(), pd.DataFrame([0]).style.to_latex()
+about.bibtex()  # asks Git for the commit
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

@@ -65,19 +65,20 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     once = len(records.trials) or records.meta["kind"] == TABLE  # of a table without a search, elsewhere
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if once else SEED
     places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
-    fallen = _fallen(records)
-    rows = rows.assign(state="") if fallen.empty else pd.concat([rows.assign(state=""), fallen], ignore_index=True)
+    rows = rows.assign(state="")
+    if fallen := tables.fallen(records):
+        rows = pd.concat([rows, _without_score(records, fallen)], ignore_index=True)
     names = rows["method"].map(_labels(records, known_methods(paper)))
     apart = about.apart(records) if experiment == titles.METHODS_TABLE else {}
     places["apart"] = [apart.get(name, "") for name in rows["method"]]
     return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
 
 
-def _fallen(records: StudyRecords) -> pd.DataFrame:
-    """A row for each method that was run and has no score, without a rank, with what became of it."""
+def _without_score(records: StudyRecords, fallen: Mapping[str, str]) -> pd.DataFrame:
+    """A row for each method that was run and has no score, without a rank, with what became of it (`tables.fallen`)."""
     shown = [setting for setting in SETTINGS if setting in set(records.scores["setting"])] or [*SETTINGS]
     row = {"setting": shown[0], "metric": METRICS[0], "n": 0, "tied": False}
-    return pd.DataFrame(tables.fallen(records).items(), columns=["method", "state"]).assign(**row)
+    return pd.DataFrame(fallen.items(), columns=["method", "state"]).assign(**row)
 
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
 from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords, derived_once
 from dmlrc.report import importances, power, published
 from dmlrc.report.statistics import as_array, by_luck_of_seeds, noise, of_groups, rank_test, summary
 
@@ -134,6 +134,7 @@ def fallen(records: StudyRecords) -> dict[str, str]:
     return {name: state for name, state in states if name in without and state not in ("complete", "not run")}
 
 
+@derived_once(lambda records: records)
 def cut_off(records: StudyRecords) -> pd.Series:
     """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
 
@@ -162,6 +163,7 @@ def _state(row: Mapping[str, int], budget: Mapping, searches: int) -> str:
     return "complete" if has_result or not lost else "failed" if failed else "diverged"
 
 
+@derived_once(lambda records: records)
 def cost(records: StudyRecords) -> pd.DataFrame:
     """The cost of each method: search_seconds (all trials of a search), seconds and steps of a rerun (means).
 
