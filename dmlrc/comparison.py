@@ -159,29 +159,27 @@ def run_comparison(study: Study, base: Study, methods: Sequence[Method], workers
     if not whole:  # no more than their own reruns and searches
         budget = replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns))
         theirs = replace(study, budget=budget, repetitions=min(study.repetitions, base.repetitions))
-    taken = [] if whole else Plan(theirs, beside=_units(study)).ended
-    beside = {chain.name for chain in Plan(theirs, beside=taken).searched}
-    if not beside:
-        print(
-            f"{base.name} has no records here: its {len(base.methods)} methods are run too, with "
-            f"as many trials ({theirs.budget.trials}) and reruns ({theirs.budget.reruns})",
-            file=sys.stderr,
-        )
-    elif left_out := [method.name for method in base.methods if method.name not in beside]:
-        print(
-            f"{base.name} has no {theirs.budget.trials} trials of {', '.join(left_out)}: they stand apart until `dmlrc "
-            f"study run {base.name}` has made them",
-            file=sys.stderr,
-        )
-
-    def of_theirs() -> Plan:
-        todo = Plan(theirs, beside=taken)
+    with records.running(theirs.name, [method.name for method in theirs.methods]) as refusal:
+        todo = Plan(theirs, beside=[] if whole else Plan(theirs, beside=_units(study)).ended)
+        searched = todo.searched
+        beside = {chain.name for chain in searched}
+        if not beside:
+            print(
+                f"{base.name} has no records here: its {len(base.methods)} methods are run too, with "
+                f"as many trials ({theirs.budget.trials}) and reruns ({theirs.budget.reruns})",
+                file=sys.stderr,
+            )
+        elif left_out := [method.name for method in base.methods if method.name not in beside]:
+            print(
+                f"{base.name} has no {theirs.budget.trials} trials of {', '.join(left_out)}: they stand apart until "
+                f"`dmlrc study run {base.name}` has made them",
+                file=sys.stderr,
+            )
         if beside:
-            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
-        return todo
-
-    runner.carry_out(of_theirs, runner.Dispatch(workers))
-    runner.carry_out(lambda: Plan(study, methods, _units(study)), runner.Dispatch(workers))
+            todo.keep([chain for chain in todo.chains if not chain.method or chain in searched])
+        runner.carry_out(todo, runner.Dispatch(workers), refusal)
+    with records.running(study.name, [method.name for method in methods]) as refusal:
+        runner.carry_out(Plan(study, methods, _units(study)), runner.Dispatch(workers), refusal)
 
 
 def load_comparison(study: Study, methods: Sequence[Method]) -> StudyRecords:
@@ -234,7 +232,9 @@ def remove(name: str) -> Path:
     if name not in comparisons:
         raise unknown("comparison", name, comparisons) if comparisons else UsageError("no comparison was made here")
     folder = paths.runs() / name
-    with records.running(name, comparisons[name]), records.writing_meta(name):
+    with records.running(name, comparisons[name]) as refusal, records.writing_meta(name):
+        if refusal:
+            raise refusal
         removed = folder.with_name(f".{folder.name}.removed")
         shutil.rmtree(removed, ignore_errors=True)  # what a killed call left
         folder.rename(removed)  # at once: a half of it would be a whole to others

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from dmlrc import data, errors, inputs, models, plan, preflight, records
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import Foreign, Serial, Workers, pool
 from dmlrc.executors.cluster import Dask
 from dmlrc.inputs import device, load_images, prepare
@@ -92,31 +92,31 @@ def run(
     most = workers or (1 if isinstance(executor, Serial | None) else sys.maxsize)
     if executor and not isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
         executor = Foreign(executor)
-    named = methods is not None
-    carry_out(lambda: Plan(study, methods, models=save_models), Dispatch(most, proposals, end), executor, named)
+    how, named = Dispatch(most, proposals, end), methods is not None
+    with records.running(study.name, [method.name for method in chosen]) as refusal:
+        todo = Plan(study, methods, models=save_models)
+        carry_out(todo, how, refusal, executor, named)
 
 
 def carry_out(
-    make_plan: Callable[[], Plan], how: "Dispatch", executor: Executor | None = None, named: bool = False
+    todo: Plan, how: "Dispatch", refusal: DmlrcError | None, executor: Executor | None = None, named: bool = False
 ) -> None:
     """Run what a plan misses, and write each record as its unit ends; see `run`. named: whether every method must fit.
 
-    The plan is made twice: what is done already needs no right to write and waits for nobody, and what is not may have
-    been run by another process until the methods are this one's alone.
+    refusal: what `records.running` yields, in whose block the plan was made; where nothing is missing it is no matter.
     """
-    todo = make_plan()
     _check_trials(todo.study)
     if todo.is_done:
         _inputs(todo.study, todo.methods)
         return
     if any(map(todo.lacks_trials, todo.chains)):
         errors.require("search", "a search for hyperparameters")
-    with records.running(todo.study.name, [method.name for method in todo.methods]):
-        todo = make_plan()
-        todo.leave_out(preflight.too_small(todo.study, todo.methods, named))
-        for sentence in todo.warnings():
-            print(sentence, file=sys.stderr)
-        _run(todo, how, executor)
+    if refusal:
+        raise refusal
+    todo.leave_out(preflight.too_small(todo.study, todo.methods, named))
+    for sentence in todo.warnings():
+        print(sentence, file=sys.stderr)
+    _run(todo, how, executor)
     for chain in todo.fruitless:
         last = todo.done(chain)[-1]
         print(

@@ -46,8 +46,10 @@ MUTATIONS = (
     Mutation(
         "plan-before-the-lock",
         "dmlrc/run.py",
-        "        todo = make_plan()\n",
-        "",
+        "    with records.running(study.name, [method.name for method in chosen]) as refusal:\n"
+        "        todo = Plan(study, methods, models=save_models)\n",
+        "    todo = Plan(study, methods, models=save_models)\n"
+        "    with records.running(study.name, [method.name for method in chosen]) as refusal:\n",
         "two processes of one study make each other's finished runs again",
         ("tests/test_study.py", "-k", "another_process_ends"),
     ),

@@ -377,15 +377,14 @@ def test_one_process_at_a_time_runs_a_method(home):
     )
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
-    refused = pytest.raises(DmlrcError, match="another process runs triplet of study 'fake-study'")
-    with refused, records.running("fake-study", ["arcface", "triplet"]):
-        pass
-    with records.running("fake-study", ["arcface"]), records.running("fake-study-2", ["triplet"]):
-        pass  # the jobs of an array run a method each
+    with records.running("fake-study", ["arcface", "triplet"]) as refused:
+        assert "another process runs triplet of study 'fake-study'" in str(refused)
+    with records.running("fake-study", ["arcface"]) as one, records.running("fake-study-2", ["triplet"]) as other_study:
+        assert (one, other_study) == (None, None)  # the jobs of an array run a method each
     other.kill()
     other.wait()
-    with records.running("fake-study", ["arcface", "triplet"]):
-        pass
+    with records.running("fake-study", ["arcface", "triplet"]) as refused:
+        assert refused is None
     assert records.problems("fake-study") == []
 
 
@@ -395,16 +394,17 @@ def test_locks_of_names_with_dots_are_not_one(home):
     assert len(locks) == len(names)
     assert lock_file(paths.runs(), *names[0]) in locks
     longest = ("s" * 200, "写" * 84)
-    with records.running(longest[0], longest[1:]), records.writing_meta("a.b.c"), records.running("a", ["b.c"]):
-        pass
+    with (
+        records.running(longest[0], longest[1:]) as first,
+        records.writing_meta("a.b.c"),
+        records.running("a", ["b.c"]) as second,
+    ):
+        assert (first, second) == (None, None)
 
 
 def _run_arcface():
-    try:
-        with records.running("fake-study", ["arcface"]):
-            pass
-    except DmlrcError as error:
-        sys.exit(3 if "another process runs arcface" in str(error) else 1)
+    with records.running("fake-study", ["arcface"]) as refused:
+        sys.exit(3 if "another process runs arcface" in str(refused) else bool(refused))
 
 
 def test_a_block_that_ends_frees_no_other_of_the_same_process(home):

@@ -208,7 +208,8 @@ def test_two_processes_give_the_records_of_one(tiny, finished):
 
 
 def _hold(method, begun, ended):
-    with records.running("tiny", [method]):
+    with records.running("tiny", [method]) as refusal:
+        assert refusal is None
         begun.set()
         ended.wait()
 
@@ -234,8 +235,8 @@ def test_what_another_process_ends_before_this_one_locks_it_is_not_made_again(
     @contextlib.contextmanager
     def running(*of):
         shutil.copytree(first_home / "runs" / "tiny", home / "runs" / "tiny", copy_function=shutil.copyfile)
-        with real(*of):
-            yield
+        with real(*of) as refusal:
+            yield refusal
 
     monkeypatch.setattr(run.records, "running", running)
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail(f"{unit} was made again"))

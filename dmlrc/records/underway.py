@@ -122,9 +122,12 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
 
 
 @contextlib.contextmanager
-def running(study: str, methods: Iterable[str]) -> Iterator[None]:
-    """Keep these methods of a study to this process, to the end of the block or its own; DmlrcError if it cannot."""
-    folder = paths.runs()
+def running(study: str, methods: Iterable[str]) -> Iterator[DmlrcError | None]:
+    """Keep these methods of a study to this process, to the end of the block or its own; yield why it cannot, if so.
+
+    It is not raised, for who finds nothing to run in the block needs no right to write, and waits for nobody.
+    """
+    folder, refused = paths.runs(), None
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -132,8 +135,10 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
                 stack.enter_context(paths.kept(lock_file(folder, study, name), refusal))
         except OSError as error:
-            raise unwritable(folder, error) from None
-        yield
+            refused = unwritable(folder, error)
+        except DmlrcError as error:
+            refused = error
+        yield refused
 
 
 @contextlib.contextmanager
