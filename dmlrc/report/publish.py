@@ -2,8 +2,8 @@
 
 Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
 a label, a caption, and download links; the slash in the name of a study is a dash there. The downloads lie in
-book/chapters/exports/ (or $DMLRC_EXPORTS). Studies that go by their slugs in what is shown here are printed by their
-titles (`dmlrc.report.titles`); downloads keep the slugs.
+book/chapters/exports/ (or $DMLRC_EXPORTS), beside them the HTML, which that text names. Studies that go by their slugs
+in what is shown here are printed by their titles (`dmlrc.report.titles`); downloads keep the slugs.
 
 What a user named (a folder of images, the label of a method) may hold anything. In cells all text is shown as it is,
 unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.report.labels.prose` must stand around it.
