@@ -232,13 +232,14 @@ def remove(name: str) -> Path:
     if name not in comparisons:
         raise unknown("comparison", name, comparisons) if comparisons else UsageError("no comparison was made here")
     folder = paths.runs() / name
-    with records.running(name, comparisons[name]) as refusal, records.writing_meta(name):
+    with records.running(name, comparisons[name]) as refusal:
         if refusal:
             raise refusal
-        removed = folder.with_name(f".{folder.name}.removed")
-        shutil.rmtree(removed, ignore_errors=True)  # what a killed call left
-        folder.rename(removed)  # at once: a half of it would be a whole to others
-        shutil.rmtree(removed)
+        with records.writing_meta(name):
+            removed = folder.with_name(f".{folder.name}.removed")
+            shutil.rmtree(removed, ignore_errors=True)  # what a killed call left
+            folder.rename(removed)  # at once: a half of it would be a whole to others
+            shutil.rmtree(removed)
     return folder
 
 

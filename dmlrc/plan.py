@@ -83,10 +83,10 @@ class Outdated:
 class Plan:
     """Units of a study that are finished, that count no longer and why, and how many are missing.
 
-    It is made from the records; whoever runs a unit adds its record. `ended` are the recorded units that the budget
-    asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and `outdated`
-    the units of methods that have changed since: both are made again. `too_small`: a sentence for each method that was
-    left out, by its name.
+    It is made once, from the records; whoever runs a unit adds its record. `ended` are the recorded units that the
+    budget asks for, those that failed among them; `stale` the reruns of another setting than the best trial's, and
+    `outdated` the units of methods that have changed since: both are made again. `too_small`: a sentence for each
+    method that was left out, by its name.
 
     Parameters
     ----------

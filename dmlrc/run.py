@@ -1,7 +1,7 @@
 """Run of a study: search (validation folds only), reruns of the best trial with new seeds, then the test half.
 
-A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them, then
-units are proposed, handed out, and their records written, until nothing is left.
+A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them once,
+then units are proposed, handed out, and their records written, until nothing is left.
 """
 
 import contextlib

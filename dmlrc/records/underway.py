@@ -123,9 +123,8 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
 
 @contextlib.contextmanager
 def running(study: str, methods: Iterable[str]) -> Iterator[DmlrcError | None]:
-    """Keep these methods of a study to this process, to the end of the block or its own; yield why it cannot, if so.
-
-    It is not raised, for who finds nothing to run in the block needs no right to write, and waits for nobody.
+    """Keep these methods of a study to this process, to the end of the block or its own; yield why it cannot, if so,
+    which is not raised: who finds nothing to run in the block needs no right to write, and waits for nobody.
     """
     folder, refused = paths.runs(), None
     with contextlib.ExitStack() as stack:

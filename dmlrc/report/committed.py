@@ -41,7 +41,7 @@ with plt.rc_context():  # what is slow once is over: fonts, the parser of formul
     svg.to_svg(style.canvas(1, subplot_kw={"xscale": "log"})[0], "")
     plt.close()
     pd.DataFrame([0]).to_html(), pd.DataFrame([0]).style.to_latex()
-about.bibtex()  # asks Git for the commit
+records.provenance.commit()  # asks Git
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each
