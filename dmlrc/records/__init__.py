@@ -208,12 +208,17 @@ def _make_room(study: str) -> str:
 
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
-    files = {name: paths.committed(name) / "meta.json" for name in recorded_in(paths.results())}
-    return [name for name, file in files.items() if _is_published(file, _facts(file) if file.exists() else None)]
+    return [name for name in recorded_in(paths.results()) if is_published(name)]
+
+
+def is_published(study: str) -> bool:
+    """Tell whether the full-budget records of a study are committed and complete."""
+    file = paths.committed(study) / "meta.json"
+    return file.exists() and _is_published(file, _facts(file))
 
 
 @lru_cache(maxsize=1024)  # a page asks dozens of times for a hundred of them
-def _is_published(path: Path, state: tuple | None) -> bool:
+def _is_published(path: Path, state: tuple) -> bool:
     facts = read_raw_meta(path)
     return facts["budget"]["name"] == "full" and bool(facts.get("complete"))
 

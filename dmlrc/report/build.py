@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from dmlrc.report.method import notes
 
 if TYPE_CHECKING:
     import nbformat
+
+    from dmlrc.report.kernels import ForkedKernelManager
 
 
 YOUR_RUN = "your_run"
@@ -109,9 +112,10 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     # kernels are forked, and a fork of a process whose OpenMP had more threads waits for them for ever
     os.environ["OMP_NUM_THREADS"] = "1"
     if yours:
-        _execute_page(your_run(yours, workers), parameters, target, sys.stderr)
-    with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
-        running = [pool.submit(_execute_page, page, parameters, target) for page in chapters()]
+        _execute_pages([your_run(yours, workers)], parameters, target, sys.stderr)
+    notebooks = [[*pages] for _, pages in groupby(chapters(), key=lambda page: page.notebook)]
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(_execute_pages, pages, parameters, target) for pages in notebooks]
         try:
             for finished in tqdm(as_completed(running), total=len(running), desc="chapters"):
                 finished.result()
@@ -120,14 +124,25 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             raise
 
 
-def _execute_page(page: Page, parameters: Mapping[str, object], target: Path, stream: IO | None = None) -> None:
-    """Execute a page into the folder `target`. Raises DmlrcError, which names the page, where it stops."""
+def _execute_pages(
+    pages: Sequence[Page], parameters: Mapping[str, object], target: Path, stream: IO | None = None
+) -> None:
+    """Execute the pages of a notebook into the folder `target`, one after another in one kernel."""
+    from dmlrc.report import kernels
+
+    with kernels.one_kernel() as kernel:
+        for page in pages:
+            _execute_page(page, parameters, target, kernel, stream)
+
+
+def _execute_page(
+    page: Page, parameters: Mapping[str, object], target: Path, kernel: "ForkedKernelManager", stream: IO | None
+) -> None:
+    """Raises DmlrcError, which names the page, where it stops."""
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
-
-    from dmlrc.report.kernels import ForkedKernelManager
 
     given = {**parameters, **page.parameters}
     try:
@@ -140,7 +155,7 @@ def _execute_page(page: Page, parameters: Mapping[str, object], target: Path, st
             progress_bar=False,
             request_save_on_cell_execute=False,  # it is written when it ends, an error or not
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
-            kernel_manager_class=ForkedKernelManager,
+            km=kernel,
         )
     except DeadKernelError as error:
         reason = f"the kernel of chapter {page.name} died, perhaps for want of memory: build with fewer workers"

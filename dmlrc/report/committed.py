@@ -43,7 +43,6 @@ with plt.rc_context():  # what is slow once is over: fonts, the parser of formul
     pd.DataFrame([0]).to_html(), pd.DataFrame([0]).style.to_latex()
 records.provenance.commit()  # asks Git
 
-gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each
 gc.set_threshold(100_000, 50, 100)  # a page makes little garbage, and lives for seconds: 4 % of its time
 gc.enable()

@@ -51,8 +51,7 @@ def _named(part: str) -> list[str]:
     """The studies of one part of an edition."""
     if part != PUBLISHED:
         return [QUICK_STUDY if part == QUICK else current(part)]
-    recorded = records.published()
-    published = [name for name in FIRST if name in recorded]
+    published = [name for name in FIRST if records.is_published(name)]
     if not published:
         raise DmlrcError(
             f"no study is published in {paths.home()}: go into a clone of the project, with chapters and records, or "
@@ -90,8 +89,9 @@ def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     mains = [study.name for study in edition]
     first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
     depths = (*DEPTHS, *MOBILENETS) if set(FIRST) & set(mains) else ()
-    recorded = {*records.published(), *whole.recorded_networks()}
-    return [records.load(name) for name in (*first_runs, *depths) if name in recorded]
+    under_way = whole.recorded_networks()
+    names = (name for name in (*first_runs, *depths) if name in under_way or records.is_published(name))
+    return [records.load(name) for name in names]
 
 
 def load_any(edition: str) -> list[StudyRecords]:

@@ -6,14 +6,17 @@ papermill's own kernel takes 6.0 CPU seconds for the page of a method, one of th
 
 import multiprocessing
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from ipykernel.kernelapp import launch_new_instance
 from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
+from jupyter_core.utils import run_sync
 
 PRELOADED = [
     "dmlrc.report.uncollected",
@@ -28,6 +31,10 @@ _LONGEST = 60
 """Of the folder of temporary files: the path of a socket in it has 108 bytes at most."""
 
 
+# jsonschema reads a grammar of web addresses for 0.6 CPU seconds if it can import it: no notebook's schema asks for it
+sys.modules.setdefault("rfc3987_syntax", None)
+
+
 class ForkedKernelManager(AsyncKernelManager):
     """Starts kernels by forking; for the `kernel_manager_class` of nbclient and papermill. Not for Windows."""
 
@@ -36,6 +43,17 @@ class ForkedKernelManager(AsyncKernelManager):
         return await super()._async_pre_start_kernel(**kwargs)
 
     pre_start_kernel = _async_pre_start_kernel
+
+
+@contextmanager
+def one_kernel() -> Iterator[ForkedKernelManager]:
+    """A kernel for all notebooks that are executed in this block: a later one finds what an earlier one set."""
+    kernel = ForkedKernelManager()
+    try:
+        yield kernel
+    finally:
+        if kernel.has_kernel:
+            run_sync(kernel.shutdown_kernel)(now=True)
 
 
 class _Forked(LocalProvisioner):

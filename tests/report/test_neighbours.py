@@ -12,6 +12,7 @@ from PIL import Image
 
 from dmlrc import data, metrics
 from dmlrc.data.splits import halves
+from dmlrc.errors import DmlrcError
 from dmlrc.report import prose
 from dmlrc.report.neighbours import gallery, measures, page
 
@@ -50,6 +51,19 @@ def test_galleries_are_of_test_classes_and_fit_their_sheets(photographs):
         assert len(each.rows) == 12 * gallery.PER_CLASS == len(set(each.rows))
         width, height = Image.open(io.BytesIO(each.sheet)).size
         assert (width, height) == (gallery.COLUMNS * gallery.TILE, 6 * gallery.TILE)
+
+
+def test_the_packed_letters_are_those_that_are_drawn():
+    tiles, drawn = gallery.letters()
+    packed = gallery.glyphs()
+    assert (tuple(tiles["row"]), tuple(tiles["name"])) == (tuple(packed.rows), packed.names)
+    assert gallery.sheet(drawn, "PNG") == packed.sheet
+
+
+def test_a_gallery_of_other_images_is_not_embedded(photographs):
+    other = replace(photographs, labels=photographs.labels[::-1])
+    with pytest.raises(DmlrcError, match="are not those of the gallery"):
+        measures.spaces(other, ("contrastive",), 1)
 
 
 def test_letters_train_from_scratch(monkeypatch):

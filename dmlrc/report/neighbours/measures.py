@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from dmlrc import inputs, metrics, paths, studies, training
 from dmlrc.building import normalized
+from dmlrc.errors import DmlrcError
 from dmlrc.metrics import retrieval
 from dmlrc.records import provenance
 from dmlrc.report.labels import method_label
@@ -48,11 +49,19 @@ class Space:
 
 
 def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
-    """The gallery before training, then by each method at `tuned` settings, first fold, seed 0; epochs: at most."""
+    """The gallery before training, then by each method at `tuned` settings, first fold, seed 0; epochs: at most.
+
+    Raises DmlrcError where the data set is not that of which the gallery was made.
+    """
     study = studies.get(STUDIES[gallery.dataset])
     most = study.effective_protocol.max_epochs
     protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
+    if (prepared.labels[gallery.rows] != gallery.labels).any():
+        raise DmlrcError(
+            f"the images of {gallery.dataset!r} here are not those of the gallery: `python -m "
+            "dmlrc.report.neighbours.gallery` makes it again"
+        )
     every = [_space(UNTRAINED, prepared, gallery, None)]
     settings = tuned.grid_settings("grocery" if study.dataset == "grocery-lite0" else study.dataset)
     for name in methods:
