@@ -16,9 +16,10 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import evaluation, hpo, losses, networks, proposals, scaling, steps
-from dmlrc import bench
+from benchmarks import classes, evaluation, hpo, losses, networks, proposals, scaling, steps
+from dmlrc import bench, studies
 from dmlrc.methods import Float, Method
+from dmlrc.report import many_classes
 
 
 def test_each_comparison_calls_both():
@@ -38,6 +39,15 @@ def test_each_comparison_calls_both():
     ]
     ours, theirs = called[0]
     assert ours["map_at_r"] == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-6)
+
+
+def test_a_step_is_timed_by_the_number_of_classes(monkeypatch):
+    monkeypatch.setattr(classes, "STEPS", 1)
+    rows = list(classes.rows((8, 12), rounds=1))
+    methods = [method.name for method in studies.get("icons-scratch").methods]
+    assert [(row["method"], row["classes"]) for row in rows] == [(name, count) for count in (8, 12) for name in methods]
+    assert all(row["ms"] > 0 for row in rows)
+    assert set(rows[0]) == set(many_classes.measured_steps().columns)
 
 
 @pytest.mark.filterwarnings("ignore")  # of pytorch-metric-learning under a later NumPy and torch

@@ -10,6 +10,7 @@ from dmlrc.data import icons
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, statistics, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
+from dmlrc.report.speed.page import MEASUREMENTS
 from dmlrc.report.untrained import nmi_of_random
 
 STUDY = "icons-scratch"
@@ -71,7 +72,7 @@ def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def loss_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells and marks, a row a loss: its scores, the memory of its weights and the time of a step; last the lift."""
+    """Cells and marks of the scores, a row a loss; last the lift."""
     frame = tables.accuracy(records)
     frame = frame[(frame["setting"] == "concatenated") & frame["metric"].isin(METRICS)]
     frame = frame.sort_values("metric", key=lambda names: names.map(METRICS.index), kind="stable")
@@ -82,29 +83,44 @@ def loss_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = common.in_order(frame["method"], tables.ordered(frame["method"]), labels.method_label)
     heads = frame["metric"].map(labels.METRIC_LABELS)
     cells, marks = results_table(with_foot(frame.assign(row=rows, column=heads, mark=tables.marks(frame))))
-    costs = cost_of_weights(records).rename(index=labels.method_label).reindex(cells.index)
-    cells["weights, kB"] = costs["bytes"].map(lambda size: f"{size / 1e3:,.0f}" if size > 0 else "–")
-    cells["ms a step"] = costs["step"].map("{:.0f}".format).replace("nan", "–")
-    marks[["weights, kB", "ms a step"]] = ""
     return cells.rename_axis("Method"), marks.rename_axis("Method")
 
 
-def cost_of_weights(records: StudyRecords) -> pd.DataFrame:
-    """Bytes of a loss's own weights in training, see `COPIES`, and milliseconds a step: a row a method.
+def step_times() -> pd.DataFrame:
+    """Milliseconds of a training step on one CPU core, as `benchmarks.classes` measured: a row a method, a column a
+    number of training classes."""
+    return measured_steps().pivot(index="method", columns="classes", values="ms")
 
-    Of a fold's training classes; the steps of reruns with the evaluations between them.
-    """
-    table, dim = tables.cost(records), records.meta["protocol"]["embedding_dim"]
-    classes, known = len(tables.class_splits(records).folds[0].train), studies.get(records.name)
-    built = [build_loss(known.method(name), {}, classes, dim) for name in table.index]
-    sizes = [sum(weight.numel() for weight in loss.parameters()) for loss in built]
-    steps = 1e3 * table["seconds"] / table["steps"]
-    return pd.DataFrame({"bytes": 4 * COPIES * pd.Series(sizes, table.index), "step": steps})
+
+def measured_steps() -> pd.DataFrame:
+    """Steps by the number of classes: method, classes, ms, load, machine, device, torch, date, commit."""
+    return pd.read_csv(MEASUREMENTS / "classes.csv", dtype={"commit": str})
+
+
+def bytes_of_weights(records: StudyRecords, classes: int) -> pd.Series:
+    """Bytes of a loss's own weights in training, by method; see `COPIES`."""
+    known, dim = studies.get(records.name), records.meta["protocol"]["embedding_dim"]
+    built = {method.name: build_loss(method, {}, classes, dim) for method in known.methods}
+    sizes = {name: sum(weight.numel() for weight in loss.parameters()) for name, loss in built.items()}
+    return 4 * COPIES * pd.Series(sizes)
+
+
+def costs_by_classes(records: StudyRecords) -> pd.DataFrame:
+    """Steps and weights of the losses of a study as cells, by the number of training classes of `step_times`."""
+    times = step_times()
+    sizes = pd.DataFrame({count: bytes_of_weights(records, count) for count in times})
+    megabytes = sizes.map(lambda size: f"{size / 1e6:,.1f}" if size else "–")
+    parts = {"ms a step": times.map("{:.1f}".format), "weights, MB": megabytes}
+    cells = pd.concat(parts, axis=1).rename(columns="{:,} classes".format, level=1)
+    return cells.loc[tables.ordered(cells.index)].rename(index=labels.method_label).rename_axis("Method")
 
 
 def numbers(records: StudyRecords) -> dict[str, float]:
-    """The numbers behind the page's text: `icon_counts`, scores in percent, kilobytes, milliseconds a step."""
-    scores, costs = metric_means(records), cost_of_weights(records)
+    """The numbers behind the page's text: `icon_counts`, scores in percent, megabytes, and how much longer steps take.
+
+    slower.LOSS.COUNT: its step over contrastive's with so many training classes. megabytes.LOSS.COUNT: of its weights.
+    """
+    scores, times = metric_means(records), step_times()
     trained = scores.drop(index=PRETRAINED, errors="ignore")
     trunk = models.create_trunk(records.meta["protocol"]["trunk"], weights=None)
     named = {name: 100 * trained[name].mean() for name in METRICS}
@@ -113,7 +129,10 @@ def numbers(records: StudyRecords) -> dict[str, float]:
     rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True)
     named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}
     named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
-    named |= {f"{name}.kilobytes": size / 1e3 for name, size in costs["bytes"].items()}
-    named |= {f"{name}.step": step for name, step in costs["step"].items()}
-    named["network.kilobytes"] = 4e-3 * COPIES * sum(weight.numel() for weight in trunk.parameters())
+    for count in times:
+        slower = times[count] / times.loc["contrastive", count]
+        named |= {f"slower.{name}.{count}": ratio for name, ratio in slower.items()}
+        sizes = bytes_of_weights(records, count) / 1e6
+        named |= {f"megabytes.{name}.{count}": size for name, size in sizes.items()}
+    named["megabytes.network"] = 4e-6 * COPIES * sum(weight.numel() for weight in trunk.parameters())
     return named | icon_counts()

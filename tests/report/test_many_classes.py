@@ -10,7 +10,7 @@ from factories import searched_study
 
 from dmlrc import data, studies
 from dmlrc.building import build_loss
-from dmlrc.report import many_classes, tables
+from dmlrc.report import many_classes
 from dmlrc.report.results_table import GAP, LIFT
 from dmlrc.training import optimizers
 
@@ -20,7 +20,7 @@ NMI = {"contrastive": 0.90, "triplet": 0.91, "normalized_softmax": 0.93, "soft_t
 
 
 def made(name=many_classes.STUDY, means=MEANS, precision=0.1, untrained=0.5):
-    """Records with MAP@R as given, P@1 so much above it, NMI, an untrained network, and steps of 40 ms."""
+    """Records with MAP@R as given, P@1 so much above it, NMI, and an untrained network."""
     found = searched_study(name, means, repetitions=3)
     of_map = found.scores[found.scores["metric"] == "map_at_r"]
     of_nmi = of_map["method"].map(NMI) + of_map["value"] - of_map["method"].map(means)
@@ -49,20 +49,28 @@ def test_the_counts_are_those_of_the_images_that_are_loaded():
     assert (found["icons"], found["joined"]) == (2191, 136)  # as the README of the data set says
 
 
-def test_losses_stand_with_scores_lift_memory_and_time(records):
+def test_losses_stand_with_scores_and_lift(records):
     cells, marks = many_classes.loss_cells(records)
     labels = ["Untrained trunk", "Contrastive", "Triplet", "N. Softmax", "SoftTriple", LIFT, GAP]
     assert cells.index.tolist() == marks.index.tolist() == labels
-    assert cells.columns.tolist() == ["MAP@R", "P@1", "NMI", "weights, kB", "ms a step"]
-    assert cells.loc["Untrained trunk"].tolist() == ["50.00", "50.00", "50.00", "–", "–"]
+    assert cells.columns.tolist() == ["MAP@R", "P@1", "NMI"]
+    assert cells.loc["Untrained trunk"].tolist() == ["50.00"] * 3
     mean = many_classes.metric_means(records).loc[list(MEANS), "map_at_r"].mean()
     assert cells.loc[LIFT].tolist()[:2] == [f"{100 * (mean - 0.5):+.2f}", f"{100 * (mean - 0.4):+.2f}"]
     assert cells.loc["Triplet", "MAP@R"].endswith("(4)")
     assert marks["MAP@R"].tolist() == ["", "", "", "best", "", "", ""]
-    assert cells["ms a step"].tolist() == ["–", *["40"] * 4, "–", "–"]
-    classes = len(tables.class_splits(records).folds[0].train)
-    assert classes == 753
-    assert cells["weights, kB"].tolist()[1:4] == ["–", "–", f"{753 * 128 * 16 / 1e3:,.0f}"]
+
+
+def test_steps_and_weights_grow_with_the_classes(records):
+    cells, times = many_classes.costs_by_classes(records), many_classes.step_times()
+    assert times.columns.tolist() == [100, 1_000, 10_000]
+    assert set(times.index) == {method.name for method in studies.get(records.name).methods}
+    weights = cells.loc["N. Softmax", "weights, MB"]
+    assert weights.tolist() == [f"{count * 128 * 16 / 1e6:.1f}" for count in times]
+    assert cells.loc["Contrastive", "weights, MB"].tolist() == ["–"] * 3
+    steps = cells.loc["SoftTriple", "ms a step"].astype(float)
+    assert steps.is_monotonic_increasing
+    assert steps.tolist() == times.loc["soft_triple"].round(1).tolist()
 
 
 def test_the_optimiser_keeps_as_many_numbers_a_weight_as_are_counted(records):
@@ -73,7 +81,7 @@ def test_the_optimiser_keeps_as_many_numbers_a_weight_as_are_counted(records):
     optimizer = optimizers.create_optimizer(name, [{"params": weights, "lr": 0.1, "weight_decay": 0.0}], 0.0)
     kept = {id(tensor): tensor for states in optimizer._states for state in states for tensor in state}
     sizes = [tensor.nbytes for tensor in (*kept.values(), *weights)]  # a gradient is as large as its weight
-    assert many_classes.cost_of_weights(records)["bytes"]["soft_triple"] == sum(sizes)
+    assert many_classes.bytes_of_weights(records, 753)["soft_triple"] == sum(sizes)
 
 
 def test_studies_stand_beside_one_another_by_their_shape(records):
@@ -95,6 +103,7 @@ def test_the_numbers_of_the_text(records):
     assert told["precision_at_1"] - told["map_at_r"] == pytest.approx(10)
     assert told["map_at_r.untrained"] == told["nmi.untrained"] == 50
     assert told["map_at_r.lift"] == pytest.approx(told["map_at_r"] - 50)
-    assert told["soft_triple.kilobytes"] > told["network.kilobytes"] > told["normalized_softmax.kilobytes"]
-    assert told["contrastive.kilobytes"] == 0
-    assert {name: told[f"{name}.step"] for name in MEANS} == dict.fromkeys(MEANS, 40)
+    weights = [told[f"megabytes.{name}"] for name in ("soft_triple.1000", "network", "normalized_softmax.100")]
+    assert weights == sorted(weights, reverse=True)
+    assert told["megabytes.contrastive.10000"] == 0
+    assert told["slower.contrastive.1000"] == 1 < told["slower.soft_triple.1000"] < told["slower.soft_triple.10000"]

@@ -534,8 +534,6 @@ def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
     told = page._of_searched_rates(found)
     means = compared.summary["mean"]
     assert told["searched.best"] == means.idxmax()
-    assert told["searched.tied"] == float(compared.summary.loc["contrastive", "among_best"])
-    assert told["searched.gaps_of"] == 3
 
 
 def test_rates_searched_three_times_count_where_they_say_something_of_newer_losses(monkeypatch):

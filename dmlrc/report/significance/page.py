@@ -148,7 +148,6 @@ def _of_study(compared: Comparison) -> dict[str, float]:
         "pairs": len(pairs),
         "differ": differ.sum(),
         "welch": (statistics.holm(pairs["p_welch"]) < ALPHA).sum(),
-        "equal": pairs["equal"].sum(),
         "range": 100 * (ranks["mean"].max() - ranks["mean"].min()),
         "between_searches": 100 * measures.between_searches(compared.runs),
         "search_to_seed": np.sqrt(compared.known.search / compared.known.seed),

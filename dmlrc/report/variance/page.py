@@ -131,7 +131,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     table, lost = searches.search_luck(edition), searches.stuck(edition)
     for name in ("luck", "late"):
         test = statistics.rank_test(table["hyperparameters"], table[name])
-        named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
+        named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"]}
     at_shared, rates = (lost[lost["rate_searched"] == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
     named |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
@@ -186,20 +186,9 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     return named
 
 
-def _of_searched_rates(at: AtRates) -> dict[str, float | str]:
-    """The contrastive loss among those whose rates were searched, where they were: at the "shared" rate and "searched".
-
-    best: the loss with the highest mean; tied: whether contrastive ties with it; gaps: see `_of_rates`.
-    """
-    if SEARCHED not in at.by_rate:
-        return {}
-    named = dict(zip(("searched.gaps", "searched.gaps_of"), at.moved(SEARCHED), strict=True))
-    for which, name in ((CHOSEN, "shared"), (SEARCHED, "searched")):
-        summary = at.compared[which].only(at.beside(SEARCHED).index).summary
-        own = summary.loc[tables.CLASSICS[0]]
-        named |= {f"{name}.best": summary["mean"].idxmax(), f"{name}.tied": float(own["among_best"])}
-        named |= {f"{name}.{end}": float(own[end]) for end in ("rank_low", "rank_high")}
-    return named
+def _of_searched_rates(at: AtRates) -> dict[str, str]:
+    """The loss with the highest mean where the rate was searched for each, if it was."""
+    return {"searched.best": at.beside(SEARCHED)[SEARCHED].idxmax()} if SEARCHED in at.by_rate else {}
 
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:
