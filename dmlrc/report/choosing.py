@@ -163,13 +163,10 @@ def _trials_figure(title: str, means: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """The numbers behind the page's text; scores in points of concatenated MAP@R, a study by its data set."""
     distances = distances_behind(edition)
-    best = [_best_settings(study) for study in edition]
-    scales = [float(values["cosface", "scale"]) for values in best]
     named: dict[str, float | str] = {
-        **prose.span("base", [float(values["multi_similarity", "base"]) for values in best]),
+        **prose.span("base", [base for study in edition for base in _found(study, "multi_similarity", "base")]),
         "never_behind_ours": ", ".join(never_behind(distances, ours=True)),
         "never_behind": ", ".join(never_behind(distances)),
-        "cosface.scales": max(scales) / min(scales),
     }
     return named | _of_trials(trials_paid(edition)) | prose.of_each(edition, _of_study)
 
@@ -178,13 +175,14 @@ def _of_study(study: StudyRecords) -> dict[str, float]:
     """Numbers on the multi-similarity loss in one study, and the leads of `FIRST_CHOICES` over the contrastive loss."""
     means, best = tables.by_method(tables.accuracy(study))["mean"], "multi_similarity"
     alone = tables.by_method(tables.accuracy(study), setting="separated")["mean"]
-    trials = study.trials[study.trials["method"] == best]
+    trials, scales = study.trials[study.trials["method"] == best], _found(study, "cosface", "scale")
     shares = tables.importance(study.having(trials=trials)).set_index("parameter")["importance"]
     return {
         **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
         "joined": 100 * (means[best] - alone[best]),
         "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
-        "median_share": 100 * tables.sensitivity(study).loc[best, "median_share"],
+        "random_share": 100 * tables.sensitivity(study).loc[best, "random_share"],
+        "cosface_scales": max(scales) / min(scales),
         "base_share": 100 * shares.get("base", 0.0),
     }
 
@@ -204,6 +202,13 @@ def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
         named |= prose.span("longest", added[TRIALS[-1]].dropna()) | {"next": added.loc[WITH_RATE][50].max()}
     several = means[means.index > 1]
     return named | prose.span("ten", several[10]) | prose.span("twentyfive", means[25]) | prose.span("later", later)
+
+
+def _found(records: StudyRecords, method: str, parameter: str) -> list[float]:
+    """The value of a hyperparameter with the highest validation score of each search."""
+    trials = records.trials[records.trials["method"].eq(method) & records.trials["state"].eq("complete")]
+    best = trials.loc[trials.groupby("repetition")["value"].idxmax(), "params"]
+    return [float(params[parameter]) for params in best]
 
 
 def _best_settings(records: StudyRecords) -> pd.Series:

@@ -305,10 +305,17 @@ def trials_to_reach(traces: pd.DataFrame) -> pd.Series:
 
 
 def sensitivity(records: StudyRecords) -> pd.DataFrame:
-    """The dependence on tuning, a row a method: best, median, worst trial, median_share (of the best), trials."""
+    """The dependence on tuning, a row a method: best, median, worst trial, median_share (of the best), trials.
+
+    random_share: the median of the trials at random that begin a search, as a share of the best.
+    """
+    from dmlrc import search
+
     complete = records.trials[records.trials["state"] == "complete"]
     table = complete.groupby("method")["value"].agg(best="max", median="median", worst="min", trials="size")
+    at_random = complete[complete["trial"] < search.TPE["n_startup_trials"]].groupby("method")["value"].median()
     table.insert(3, "median_share", table["median"] / table["best"])
+    table.insert(4, "random_share", at_random / table["best"])
     return table.loc[ordered(table.index)]
 
 

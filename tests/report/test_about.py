@@ -46,7 +46,7 @@ def test_the_budget_of_a_table_and_of_an_experiment_without_a_search():
     assert about.row(found)["budget"] == "fake: 1 search of 3 trials, 1 rerun each, 4 folds"
     budget = found.meta["budget"] | {"trials": 0, "reruns": 5}
     alone = replace(found, meta=found.meta | {"budget": budget, "protocol": found.meta["protocol"] | {"folds": 0}})
-    assert about.row(alone)["budget"] == "fake: no search, 5 runs a row, no folds"
+    assert about.row(alone)["budget"] == "fake: no search, 1 of 5 runs a row, no folds"
 
 
 def test_rows_of_an_experiment_go_by_their_labels(mixed):

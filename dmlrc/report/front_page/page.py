@@ -122,12 +122,12 @@ def signed_number(value: float) -> str:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """The numbers on one study, of concatenated MAP@R; split: P@1 of random class orders less the default one's."""
+    """The numbers on one study, of concatenated MAP@R; split: random class orders less the default one."""
     compared, frame = significance.compare(study, edition), tables.accuracy(study)
     newer = after2019.against_the_fourteen(after2019.with_later_losses([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
     levels, orders = searches.levelled(study), oi.every_order(study.name)
-    orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]
+    orders = orders[(orders["metric"] == "map_at_r") & (orders["what"] == "trained")].set_index("order")["score"]
     return {
         "range": 100 * tables.spread(frame)["range"],
         "joined": winners.joining_gain(frame),

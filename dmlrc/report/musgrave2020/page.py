@@ -204,8 +204,9 @@ def _and_fallen(cells: pd.DataFrame, records: StudyRecords) -> pd.DataFrame:
 def sensitivity_cells(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """`tables.sensitivity` as cells."""
     table = tables.sensitivity(records)
-    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
-    cells = cells.rename(columns={"median_share": "median / best"})
+    shares = {"median_share": "median / best", "random_share": "median of random / best"}
+    cells = table[["best", "median", "worst", *shares]].map(labels.percent).assign(trials=table["trials"])
+    cells = cells.rename(columns=shares)
     return _and_fallen(cells, records).rename(index=lambda name: labels.method_label(name, methods))
 
 

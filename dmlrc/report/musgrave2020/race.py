@@ -20,7 +20,7 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
     searches = [study.having(trials=part) for _, part in study.trials.groupby("repetition")]
     winners = pd.concat(map(tables.best_hyperparameters, searches))  # each search has one, not each loss
     hyperparameters = winners.groupby("method")["hyperparameter"].nunique()
-    share = 100 * tables.sensitivity(study)["median_share"]
+    share = 100 * tables.sensitivity(study)["random_share"]
     return {
         "median": float(reached.median()),
         "tenth": float(reached.quantile(0.9)),

@@ -17,7 +17,7 @@ from dmlrc.report.variance.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, 
 
 RULES: Mapping[str, Mapping[str | int, str]] = {
     "sizes": {"one": "one embedding size a recipe", "any": "any size, and ensembles"},
-    "below": {"out": "no rows below their untrained start", "in": "these rows too"},
+    "below": {"out": "no rows below their untrained start", "in": "rows below their untrained start too"},
     "fewest": {2: "losses of two recipes", 3: "losses of three recipes"},
     "without": {"none": "all papers"},
 }
@@ -201,5 +201,6 @@ def _of_searches(records: StudyRecords) -> dict[str, float]:
         "after_ten": 100 * (1 - spread["10"] / spread["1"]),
         "agreement": chosen["rho"],
         "change": -100 * chosen["regret"],
+        "change_by_chance": -100 * chosen["by_chance"],
         "change_by_noise": 100 * chosen["uncertain"],
     }

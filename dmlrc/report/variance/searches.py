@@ -94,21 +94,24 @@ def choosing(records: StudyRecords) -> dict[str, float]:
 
     rho (of the methods, Spearman), regret (the test score of the best method on test less that of the chosen one, mean
     over the repetitions; both scored by the other ones, if there are any, since the best owes a part of its score to
-    luck), uncertain (half the 95 % interval of a difference so scored, of search and seed; NaN for one repetition).
+    luck), by_chance (what a method drawn at random would lose so), uncertain (half the 95 % interval of a difference so
+    scored, of search and seed; NaN for one repetition).
     """
     both = scores_of_searches(records)
     means = both.groupby(level="method").mean()
     repetitions = both.index.get_level_values("repetition").nunique()
-    regrets = []
+    regrets, by_chance = [], []
     for repetition, part in both.groupby(level="repetition"):
         scored = both.drop(index=repetition, level="repetition") if repetitions > 1 else both
         test_scores = scored["test"].groupby(level="method").mean()
         best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
         regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
+        by_chance.append(test_scores.get(best, np.nan) - test_scores.mean())
     known = statistics.noise(both["test"].unstack("repetition").to_numpy()[..., None])
     error = np.sqrt(2 * known.repetition / (repetitions - 1)) if repetitions > 1 else np.nan
     return {
         "rho": statistics.rank_test(means["validation"], means["test"])["rho"],
         "regret": float(np.nanmean(regrets)) if len(regrets) else np.nan,
+        "by_chance": float(np.nanmean(by_chance)) if len(by_chance) else np.nan,
         "uncertain": float(stats.t.ppf((1 + LEVEL) / 2, known.df) * error),
     }
