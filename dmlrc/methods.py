@@ -193,7 +193,7 @@ class Method:
     level_number: float | None = None
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not re.fullmatch(r"(?![.-])[\w.:+@-]{1,100}(?<!\.)", self.name):
+        if not isinstance(self.name, str) or not re.fullmatch(r"(?![.-]|replaced-)[\w.:+@-]{1,100}(?<!\.)", self.name):
             raise UsageError(
                 f"a method cannot be called {self.name!r}, since its name is that of a folder too: use letters, "
                 "digits, - and _, and give what you want printed as its label"

@@ -1,5 +1,6 @@
 """Places on disk: records being written, committed results, data, cached features; whose a file of code is."""
 
+import errno
 import functools
 import os
 import sysconfig
@@ -156,6 +157,9 @@ def new_target(target: Path) -> Iterator[Path]:
 FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")  # that the environment may name
 
 
+_NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
+
+
 @contextmanager
 def kept(file: Path, refusal: str, wait: float = 0) -> Iterator[None]:
     """Keep a file, which holds nothing, to this block. wait: seconds, for another that holds it.
@@ -173,6 +177,9 @@ def kept(file: Path, refusal: str, wait: float = 0) -> Iterator[None]:
         raise DmlrcError(refusal) from None
     except NotImplementedError:
         pass
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     try:
         yield
     finally:

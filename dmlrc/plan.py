@@ -238,16 +238,19 @@ def _key(unit: Mapping) -> tuple:
 def _of_today(
     units: Iterable[Mapping], chains: Sequence[Chain], any_python: bool
 ) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
-    """The units of these chains, by chain, and those of methods that have changed since, by method."""
-    prints = {chain.key: fingerprint.fingerprint_of(chain.method) for chain in chains if chain.method}
-    untrained = Chain(None).key
+    """The units of these chains, by chain, and those of methods that have changed since, by method.
+
+    Of these all, of repetitions too that are not asked for: they are read with those that will be made again.
+    """
+    prints = {chain.name: fingerprint.fingerprint_of(chain.method) for chain in chains if chain.method}
+    asked = {chain.key for chain in chains} | {Chain(None).key}
     of_today: dict[tuple, list[Mapping]] = {}
     others: dict[str, list[tuple[Mapping, Sequence[str]]]] = {}
     for unit in units:
-        key = unit["method"], unit["repetition"]
-        if key in prints and (changed := fingerprint.differences(unit["fingerprint"], prints[key], any_python)):
-            others.setdefault(unit["method"], []).append((unit, changed))
-        elif key in prints or key == untrained:
+        name, key = unit["method"], (unit["method"], unit["repetition"])
+        if name in prints and (changed := fingerprint.differences(unit["fingerprint"], prints[name], any_python)):
+            others.setdefault(name, []).append((unit, changed))
+        elif key in asked:
             of_today.setdefault(key, []).append(unit)
     return of_today, [
         Outdated(name, tuple(unit for unit, _ in pairs), tuple({word: None for _, words in pairs for word in words}))
@@ -278,7 +281,8 @@ def _best(study: Study, chain: Chain, units: Iterable[Mapping]) -> Mapping | Non
     """The best trial of a chain, or its fixed settings where it has no search; None where no trial has a result."""
     if not study.budget.trials:
         return {"params": chain.method.settings}
-    return search.best([unit for unit in units if unit["kind"] == "trial"])
+    trials = [unit for unit in units if unit["kind"] == "trial"]
+    return search.best(sorted(trials, key=lambda unit: unit["number"]))  # not in the order in which they ended
 
 
 def _is_of(rerun: Mapping, best: Mapping) -> bool:

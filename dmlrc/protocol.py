@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from dmlrc import data
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import Method
+from dmlrc.paths import ASIDE
 
 TABLE = "table"
 """The kind of study that compares methods, and around which others stand."""
@@ -336,6 +337,8 @@ def check_study_name(name: str, pattern: str, longest: int = 200) -> None:
         raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
     if len(name.encode()) > longest:
         raise UsageError(f"study {name!r} names a folder too, and is longer than {longest} bytes: take a shorter name")
+    if any(part.startswith(ASIDE) for part in name.split("/")):
+        raise UsageError(f"study {name!r} names a folder too, and {ASIDE}… are those of records set aside: rename it")
     if name in RESERVED:
         raise UsageError(f"a study cannot be called {name!r}, an edition, page or folder of all books: choose another")
 

@@ -194,6 +194,7 @@ def _new(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) ->
 def _grown(study: Study, methods: Sequence[Method], digests: Mapping[str, str], path: Path) -> dict[str, Any]:
     before = records.read_raw_meta(path)
     inputs.check_same(study.name, before.get("inputs", {}), digests)
+    records.check_configuration(study.name, before, study.configuration())  # another process may have begun it
     settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
     of_methods = {
         "settings": before.get("settings", {}) | settings,
@@ -225,9 +226,12 @@ def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[s
 def _write(study: str, record: dict) -> None:
     """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
 
-    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same.
+    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same; one
+    with a result stays where none came out now.
     """
     model = record.pop("model", None)
+    if record["state"] != "complete" and records.has_result(record, study):
+        return
     is_kept = (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study)
     if not is_kept:
         records.set_aside(study, [record])

@@ -104,7 +104,7 @@ def test_what_is_no_point_of_a_space(params, says):
     assert misfit is None if says is None else re.match(says, misfit)
 
 
-@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 101, "end.", "-x", 3, None])
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 101, "end.", "-x", "replaced-x", 3, None])
 def test_a_name_that_cannot_be_a_folder_is_refused(name):
     with pytest.raises(UsageError, match="a method cannot be called"):
         Method(name, "triplet")

@@ -23,7 +23,7 @@ from dmlrc.evaluation import evaluate_test
 from dmlrc.inputs import FeatureSource, _prepared, prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import Budget
+from dmlrc.protocol import Budget, Study
 from dmlrc.studies import experiments, readiness
 from dmlrc.unit import fold_runs, run_unit
 
@@ -441,6 +441,19 @@ def test_one_trial_of_fixed_settings_works_too(features):
     ]
     units = plan.next_units(tiny, plan.Chain(method), done)
     assert [(unit.kind, unit.number, unit.params) for unit in units] == [("rerun", 0, {}), ("rerun", 1, {})]
+
+
+def test_of_equal_trials_the_earliest_is_rerun_whichever_ended_first():
+    method = Method("toy", "triplet", {"margin": Float(0, 1)})
+    study = Study("mine", "glyphs-small", musgrave2020.CHARACTERS, Budget("b", trials=2, reruns=1), (method,))
+    done = [
+        {"method": "toy", "repetition": 0, "kind": "trial", "number": number, "params": {"margin": number / 4}}
+        | {"value": 0.5, "state": "complete"}
+        for number in (1, 0)
+    ]
+    for ended in (done, done[::-1]):
+        [rerun] = plan.next_units(study, plan.Chain(method), ended)
+        assert rerun.params == {"margin": 0}
 
 
 def test_what_a_study_lacks_is_said(root, monkeypatch, tmp_path):

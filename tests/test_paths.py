@@ -1,10 +1,12 @@
 """Where things lie, as the environment says it."""
 
+import errno
 import json
 import os
 import sys
 from pathlib import Path
 
+import filelock
 import pytest
 import torch
 
@@ -80,3 +82,19 @@ def test_a_folder_takes_the_place_of_an_empty_one_alone_and_of_no_link_or_pipe(t
     for name in ("empty", "link", "pipe"):
         with pytest.raises(UsageError, match="nothing is overwritten"):
             paths.check_new(tmp_path / name)
+
+
+def test_where_a_folder_knows_no_locks_work_goes_on(tmp_path, monkeypatch):
+    def refuse(code):
+        def acquire(*_, **__):
+            raise OSError(code, "no")
+
+        return acquire
+
+    for code in (errno.ENOTSUP, errno.ENOLCK):
+        monkeypatch.setattr(filelock.FileLock, "acquire", refuse(code))
+        with paths.kept(tmp_path / ".lock", "another process"):
+            pass
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse(errno.EACCES))
+    with pytest.raises(OSError, match="no"), paths.kept(tmp_path / ".lock", "another process"):
+        pass

@@ -123,6 +123,7 @@ def test_what_may_be_left_out_may_be():
         ),
         ({"name": "x" * 201}, "is longer than 200 bytes"),
         ({"name": "published"}, "a study cannot be called 'published'"),
+        *(({"name": name}, "are those of records set aside") for name in ("replaced-x", "mine/replaced-x")),
         ({"seed": -1}, "seed of study mine is -1: it is a whole number, 0 or more"),
         ({"repetitions": 1.5}, "repetitions of study mine is 1.5: it is a whole number, 1 or more"),
         ({"class_order": "alphabet"}, "unknown class_order 'alphabet': known are default, random"),

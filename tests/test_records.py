@@ -327,6 +327,38 @@ def test_nothing_impossible_is_written(home):
     records.write_unit(changed(value=math.nan, state="failed", runs=[]), "fake-study")  # written as null
 
 
+def test_a_score_that_is_undefined_is_a_result(unit_file):
+    """Such as rho and pi_ratio of an embedding that has collapsed."""
+    undefined = in_run(val={"map_at_r": 0.3, "precision_at_1": 0.5, "rho": math.inf})
+    unit_file(UNIT)
+    records.write_unit(undefined, "fake-study")
+    assert records.load("fake-study").runs["val_map_at_r"].item() == 0.3
+    scored = changed(kind="rerun", scores={"separated": {"map_at_r": 0.3, "rho": math.nan}})
+    records.write_unit(scored, "fake-study")
+    assert records.is_repeated(scored, "fake-study")
+    for other in ({"map_at_r": 0.3, "rho": 1.0}, {"map_at_r": 0.4, "rho": math.nan}, {"map_at_r": 0.3}):
+        assert not records.is_repeated(scored | {"scores": {"separated": other}}, "fake-study")
+
+
+def test_a_rerun_with_a_result_is_not_replaced_by_one_without(unit_file):
+    unit_file(UNIT)
+    good = changed(kind="rerun", value=None, scores={"separated": {"map_at_r": 0.3}}, fingerprint={"code": "1"})
+    records.write_unit(good, "fake-study")
+    failed = good | {"state": "failed", "reason": "its worker died", "scores": {}, "runs": []}
+    run._write("fake-study", failed | {})
+    assert records.load("fake-study").reruns["state"].tolist() == ["complete"]
+    for other in ({"params": {"margin": 0.7}}, {"fingerprint": {"code": "2"}}):
+        assert not records.has_result(failed | other, "fake-study")
+
+
+def test_records_set_aside_are_of_no_study(unit_file):
+    path = unit_file(UNIT)
+    aside = path.parent / "replaced-20260101T000000.0"
+    aside.mkdir()
+    (aside / path.name).write_text(path.read_text())
+    assert records.find("fake-study/contrastive") is None
+
+
 def test_a_link_stays_one_to_the_file_that_is_written(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "link.toml").symlink_to(tmp_path / "far" / "studies.toml")

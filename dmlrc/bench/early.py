@@ -23,6 +23,7 @@ def winners(table: str) -> pd.DataFrame:
     for (method, repetition), trials in records.load(table).trials.groupby(["method", "repetition"], observed=True):
         in_order = trials.sort_values("trial").to_dict("records")
         best = {count: search.best(in_order[:count]) for count in (*TRIALS, len(in_order))}
+        best = {count: trial for count, trial in best.items() if trial}  # the first ones may all have failed
         settings = {count: json.dumps(trial["params"]) for count, trial in best.items()}
         for count, trial in best.items():
             first = next(earlier for earlier in best if settings[earlier] == settings[count])

@@ -184,14 +184,12 @@ def checked_units(name: str) -> list[tuple[Unit, float | None]]:
 
 
 def _trials(study: Study, chain: Chain, recorded: Sequence[Mapping]) -> Iterator[tuple[Unit, float | None]]:
-    """The trials of a search as it proposes them, each from those before its batch.
+    """The trials of a search as it proposes them, each from those before it, of its batch their settings alone.
 
     Raises DmlrcError for one that was recorded with other hyperparameters.
     """
     for number, trial in enumerate(recorded):
-        batch = int(trial["proposals"])
-        first = number - number % batch
-        unit = plan.next_units(study, chain, recorded[:first], batch)[number - first]
+        unit = plan.next_units(study, chain, recorded[:number], int(trial["proposals"]))[0]
         if not _are_near(unit.params, trial["params"]):
             raise DmlrcError(f"{study.name}: {unit} took {trial['params']}, where the search proposes {unit.params}")
         yield unit, trial["value"] if trial["state"] == "complete" else None

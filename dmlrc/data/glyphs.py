@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dmlrc.data.listing import ImageSet
 
+NAMES = ("glyphs", "glyphs-small")
 SIZE = 28
 _SEED = 2020
 _OVERSAMPLING = 2  # drawn at twice the size, so that the affine change and the reduction are one clean resampling

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc.data import cache, folder
+from dmlrc.data import cache, folder, glyphs
 from dmlrc.data.available import folder_path
 from dmlrc.data.download import locate
 from dmlrc.data.listing import Listing, data_root
+from dmlrc.data.loading import load
 from dmlrc.data.registry import SOURCES
 from dmlrc.errors import DmlrcError
 
@@ -32,7 +33,12 @@ def contents(name: str) -> str | None:
 
 def set_digests(name: str) -> dict[str, str]:
     """Compute digests of a data set of image files that has a name, by what they are of: its images, and their classes
-    and parts. Nothing of a set that is part of the package, or not here."""
+    and parts. Of glyphs by their pixels, which depend on the libraries that draw them. Nothing of another set that is
+    part of the package, or not here."""
+    if name in glyphs.NAMES:
+        drawn = load(name)
+        pixels = hashlib.sha256(np.ascontiguousarray(drawn.images).tobytes() + drawn.labels.tobytes())
+        return {f"images of {name!r}": pixels.hexdigest()[:16]}
     if name not in SOURCES:
         return {}
     try:

@@ -45,7 +45,7 @@ def load(
         the complete one.
     """
     check_known(name)
-    if name in ("glyphs", "glyphs-small"):
+    if name in glyphs.NAMES:
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
         return _drawn(form.size, every=1 if name == "glyphs" else 8)
     if name == "icons":

@@ -83,6 +83,8 @@ def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Split
     queries, gallery = labels[partition == "query"], labels[(partition != "query") & (partition != "train")]
     if len(queries) and not np.isin(queries, gallery).any():
         raise UsageError("no query has an image of its class among gallery and test: put one of each class there")
+    if len(queries) and len(np.unique(gallery)) == 1:
+        raise UsageError("gallery and test are one class alone, in which nothing else can be found: let there be two")
     class_order = _ordered_classes(labels, "default", 0)
     order = np.concatenate([class_order[trains], class_order[~trains]])
     return _cross_validated(labels, order, int(trains.sum()), folds)

@@ -30,6 +30,7 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 
     Embeddings of half precision, arrays and lists become float32. Labels may be integers or bools of any kind:
     as int64 they are classes, while as bool or uint8 an index by them would be a mask. The gradient passes through.
+    Within `torch.autocast` products still are of half precision: call a loss outside of it.
 
     Raises UsageError for what is no tensor or array of numbers, for embeddings (B, D) of another size than the loss's
     weights, and as `check_batch` does.
@@ -40,6 +41,7 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         and isinstance(labels, Tensor)
         and embeddings.dtype is torch.float32
         and labels.dtype is torch.int64
+        and labels.device == embeddings.device
     ):
         embeddings, labels = _tensor(embeddings, "embeddings"), _tensor(labels, "labels")
         if not labels.is_floating_point():  # else `check_batch` refuses them

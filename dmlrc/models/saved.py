@@ -174,7 +174,7 @@ class _Decoded:
         if isinstance(image, Image.Image):
             return stored(image, self.form)
         if isinstance(image, Tensor) and image.ndim == 3:
-            return image.cpu().numpy()
+            return (image.float() if image.is_floating_point() else image).cpu().numpy()
         raise UsageError(f"an image is a PIL image, a path or a tensor (C, H, W), not {type(image).__name__}")
 
 

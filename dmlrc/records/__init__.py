@@ -173,20 +173,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
     """
     if not (records := find(study)):
         return []
-    if configuration["contents"] not in (None, records.meta["contents"]):  # None: the folder is not here
-        facts = records.meta["data"]
-        raise DmlrcError(
-            f"the images of {records.meta['dataset']!r} are not those of the records of study {study!r} "
-            f"({facts['images']:,} images of {facts['classes']:,} classes then): {_make_room(study)}give the study "
-            "another name"
-        )
-    configuration = configuration | {"contents": records.meta["contents"]}
-    differing = meta.differing_fields(meta.configuration(records.meta), json.loads(json.dumps(configuration)))
-    if differing:
-        raise DmlrcError(
-            f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
-            f"{_make_room(study)}give the study another name"
-        )
+    check_configuration(study, records.meta, configuration)
     units = [
         row | {"kind": kind, "number": row[kind], "fingerprint": read_fingerprint(row["fingerprint"])}
         for kind, frame in (("trial", records.trials), ("rerun", records.reruns))
@@ -199,6 +186,36 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
             unit["params"] = best.get((unit["method"], unit["repetition"]))
     pretrained = {"method": PRETRAINED, "kind": PRETRAINED, "repetition": 0, "number": 0}
     return units + ([pretrained] if PRETRAINED in set(records.scores["method"]) else [])
+
+
+def check_configuration(study: str, before: dict, configuration: dict) -> None:
+    """Raise DmlrcError where the records of a study, which have this meta, are of another configuration than this."""
+    if configuration["contents"] not in (None, before["contents"]):  # None: the folder is not here
+        facts = before["data"]
+        raise DmlrcError(
+            f"the images of {before['dataset']!r} are not those of the records of study {study!r} "
+            f"({facts['images']:,} images of {facts['classes']:,} classes then): {_make_room(study)}give the study "
+            "another name"
+        )
+    configuration = configuration | {"contents": before["contents"]}
+    differing = meta.differing_fields(meta.configuration(before), json.loads(json.dumps(configuration)))
+    if differing:
+        raise DmlrcError(
+            f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
+            f"{_make_room(study)}give the study another name"
+        )
+
+
+def has_result(record: dict, study: str) -> bool:
+    """Tell whether a rerun of this setting, by the same code, is on record with a result, here or committed."""
+    known = find(study) if record["kind"] == "rerun" else None
+    reruns = () if known is None else known.reruns.query("method == @record['method']").to_dict("records")
+    return any(
+        (row["repetition"], row["rerun"], row["state"]) == (record["repetition"], record["number"], "complete")
+        and row["params"] == record["params"]
+        and row["fingerprint"] == json.dumps(record["fingerprint"], sort_keys=True)
+        for row in reruns
+    )
 
 
 def _make_room(study: str) -> str:

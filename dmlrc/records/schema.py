@@ -43,7 +43,7 @@ class Run(_Strict):
     best_step: NonNegativeInt
     steps: NonNegativeInt
     seconds: NonNegativeFloat
-    val: dict[str, Finite]
+    val: dict[str, Finite | None]
     curve: list[dict[str, Finite | None]]
 
     @model_validator(mode="after")

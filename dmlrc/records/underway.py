@@ -25,7 +25,8 @@ def unit_files(folder: Path) -> list[Path]:
 
     Experiments around it lie in the same folder; the meta.json of one is where a method has its records.
     """
-    return sorted(path for path in folder.glob("*/*.json") if path.name != "meta.json")
+    files = (path for path in folder.glob("*/*.json") if path.name != "meta.json")
+    return sorted(path for path in files if not path.parent.name.startswith(paths.ASIDE))
 
 
 def model_path(record: Mapping, study: str) -> Path:
@@ -92,15 +93,16 @@ def is_repeated(record: Mapping, study: str) -> bool:
     path = paths.runs() / study / unit_path(record)
     if not path.exists():
         return False
-    before = checked(UnitRecord, unsealed(read_json(path), path), path)
-    if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
+    before, scores = checked(UnitRecord, unsealed(read_json(path), path), path), finite(record["scores"])
+    if before.get("params") != record["params"] or before.get("scores", {}).keys() != scores.keys():
         return False
-    return all(
-        abs(before["scores"][setting][name] - value) <= SAME
-        for setting, values in record["scores"].items()
-        for name, value in values.items()
-        if value is not None
-    )
+    return all(_are_same(before["scores"][setting], values) for setting, values in scores.items())
+
+
+def _are_same(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> bool:
+    pairs = [(one[name], other[name]) for name in one.keys() & other.keys()]
+    known = [pair for pair in pairs if pair != (None, None)]
+    return one.keys() == other.keys() and all(None not in pair and abs(pair[0] - pair[1]) <= SAME for pair in known)
 
 
 def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:

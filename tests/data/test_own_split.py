@@ -79,6 +79,13 @@ def test_without_the_file_there_is_no_such_split(photos):
         (GIVEN.replace("c1/0.png,query", "c1/0.png,train"), "own parts share classes"),
         ("image,part\n" + "".join(f"c{label},train\n" for label in range(8)), "all classes are in the part train"),
         (GIVEN.replace("gallery", "query").replace("test", "query"), "no query has an image of its class among"),
+        (
+            "image,part\n"
+            + "".join(f"c{n},train\n" for n in range(7))
+            + "c7/0.png,query\n"
+            + "".join(f"c7/{n}.png,gallery\n" for n in (1, 2, 3)),
+            "gallery and test are one class alone",
+        ),
         (GIVEN.replace("train", "gallery"), "0 of 8 classes are too few for 2 folds: .* on, so take more classes"),
     ],
 )

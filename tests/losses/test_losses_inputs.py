@@ -270,3 +270,12 @@ def test_normalised_embeddings_of_any_kind_warn_no_one(convert):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make("contrastive")(convert(embeddings()), torch.tensor(LABELS))
+
+
+def test_labels_come_to_the_device_of_the_embeddings():
+    loss = losses.create("contrastive", num_classes=2, embedding_dim=3)
+    for kind in (torch.int64, torch.int32):
+        (_, labels), _ = inputs.convert(
+            loss, (torch.empty(4, 3, device="meta"), torch.tensor([0, 0, 1, 1], dtype=kind)), {}
+        )
+        assert labels.device.type == "meta"

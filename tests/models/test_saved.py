@@ -77,6 +77,7 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
     assert np.allclose(model.embed(pairs), written["embeddings"][:2], atol=1e-6)
     pixels = torch.rand(2, 3, 64, 64)
     assert torch.equal(model(pixels.double()), model(pixels))
+    assert np.allclose(model.embed(pixels.bfloat16()), model(pixels.bfloat16()).detach(), atol=1e-6)
     with pytest.raises(UsageError, match=r"float images are in \[0, 1\], not up to 255"):
         model(255 * (pixels / pixels.max()))
     for images in (pairs, [image for image, _ in pairs], files[:2]):  # called, it takes what `embed` takes
