@@ -215,6 +215,17 @@ def test_an_entry_of_another_python_is_checked_by_its_units(name, monkeypatch):
         list(board.check_board(name))
 
 
+def test_to_show_the_table_runs_no_entry_and_takes_none_of_another_configuration(name, tmp_path):
+    [file] = paths.committed(name).glob("*.py")
+    text = file.read_text()
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n{text}")
+    board.load_board(BASE)
+    assert not (tmp_path / "ran").exists()
+    file.write_text(text)
+    with pytest.raises(DmlrcError, match="under another configuration"):
+        board.load_board(replace(BASE, seed=7))
+
+
 def test_a_seed_is_no_negative_number(name, call):
     code, _, error = call("board", "check", name, "--seed", "-1")
     assert (code, "Invalid value for '--seed'" in error) == (2, True), error

@@ -104,9 +104,11 @@ def load_board(base: Study) -> StudyRecords:
             f"{base.name} has no records, beside which its entries stand: `dmlrc study run {base.name}`"
         )
     budget = whole.meta["budget"]
-    for name in names:
-        checked_units(name)
-        whole = records.joined(records.load(name), whole)
+    for name in names:  # its file is a program, which is run to check it alone
+        entry = records.load(name)
+        asked = replace(comparison.comparison_study(base), name=name).configuration()
+        records.check_configuration(name, entry.meta, asked)
+        whole = records.joined(entry, whole)
     return replace(whole, meta=whole.meta | {"budget": budget})
 
 
