@@ -39,7 +39,7 @@ LONGEST = (
 def pytest_collection_finish():
     """What is imported by now stays: each search for garbage would look through its million objects, for 0.3 s."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(5_000, 10, 10)
     atexit.register(gc.unfreeze)  # else extension modules say at the end that they leak; behind two searches of pytest
 
 

@@ -62,7 +62,7 @@ def test_the_page_says_what_intervals_over_few_classes_and_points_cover():
     shares = [coverage.STATEMENTS[name][2][5] for name in ("over classes, classes", "rank correlation, points")]
     assert shares == pytest.approx([5 / 6] * 2, abs=0.02)
     page = (Path(__file__).parents[2] / "notebooks" / "05_which_losses_differ.ipynb").read_text(encoding="utf-8")
-    said = "Over five test classes, or as many points of a rank correlation, intervals hold five times in six."
+    said = "With only five test classes, or as few points in a rank correlation, intervals hold five times in six."
     assert said in page
 
 
