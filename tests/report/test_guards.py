@@ -34,9 +34,10 @@ ALWAYS: dict[str, str] = {
     "two to three times the accuracy of the contrastive loss": "it is about numbers that papers print",
     "They are judged on cars alone, by four losses with two reruns each": "made-up editions keep losses and reruns",
     "all still improving at the last of 1,000 steps": "they keep the steps of runs",
-    "In 1,000 steps the whole of MobileNetV2 gains less MAP@R than half of it,** and its scores were still rising": (
+    "In 1,000 steps the whole of MobileNetV2 gains less MAP@R, but more P@1, than half of it,** and was still rising": (
         "as that, and depths are made up alike"
     ),
+    "In its winning settings, λ lies between": "they keep the settings of trials",
     "Of the claims we could read, 11 of 21 more than double": "it is about numbers that papers print",
     "Seven of 20 exceed the triplet loss's by half": "as that",
     "Tuned on one network, the old losses reach more than most papers print": "both are published numbers",
@@ -225,7 +226,7 @@ ALWAYS: dict[str, str] = {
             "a query and its six nearest neighbours",
             "We took five photographs of each of twelve classes",
             "twelve neighbours in the alphabet",
-            "The layer squeezes 1,280 features into 128 numbers",
+            "The layer starts as a random map of 1,280 features to 128 numbers",
             "with hundreds of characters",
             "the first half, in several parts, is for cross-validation; the second half is the test set",
             "No class is in two parts",
