@@ -34,9 +34,6 @@ ALWAYS: dict[str, str] = {
     "two to three times the accuracy of the contrastive loss": "it is about numbers that papers print",
     "They are judged on cars alone, by four losses with two reruns each": "made-up editions keep losses and reruns",
     "all still improving at the last of 1,000 steps": "they keep the steps of runs",
-    "In 1,000 steps the whole of MobileNetV2 gains less MAP@R, but more P@1, than half of it,** and was still rising": (
-        "as that, and depths are made up alike"
-    ),
     "In its winning settings, λ lies between": "they keep the settings of trials",
     "Of the claims we could read, 11 of 21 more than double": "it is about numbers that papers print",
     "Seven of 20 exceed the triplet loss's by half": "as that",
