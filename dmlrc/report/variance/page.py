@@ -131,7 +131,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     table, lost = searches.search_luck(edition), searches.stuck(edition)
     for name in ("luck", "late"):
         test = statistics.rank_test(table["hyperparameters"], table[name])
-        named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"]}
+        named |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
     at_shared, rates = (lost[lost["rate_searched"] == searched] for searched in (False, True))
     names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
     named |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
