@@ -4,6 +4,7 @@ Of a guard that no made-up edition makes fail, `ALWAYS` says why.
 """
 
 import ast
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -458,12 +459,17 @@ UNKNOWN = (KeyError, ValueError, IndexError, RuntimeWarning)
 """What a made-up edition may raise: it has no score, or a range of 0."""
 
 
+PUT: dict[Path, set[str]] = {}
+"""The names of the numbers that a page gives to its text."""
+
+
 def said(path, edition, unknown):
     """The sentences of a page's guards, and whether each holds of an edition; None for an error that may be."""
     found = {}
 
     class Prose:
-        is_about, span, put = map(staticmethod, (prose.is_about, prose.span, lambda numbers: None))
+        is_about, span = map(staticmethod, (prose.is_about, prose.span))
+        put = staticmethod(PUT.setdefault(path, set()).update)
         says = staticmethod(lambda sentence, holds: found.__setitem__(sentence, bool(holds)))
 
     try:
@@ -481,6 +487,7 @@ def test_every_guarded_sentence_is_on_its_page_and_holds(path, held):
     assert held[path]
     assert [sentence for sentence, holds in held[path].items() if not holds] == []
     assert [sentence for sentence in held[path] if sentence not in text] == []
+    assert set(re.findall(r"\{glue:text\}`([^`:]+)", text)) <= PUT.get(path, set())
 
 
 @pytest.mark.weekly
