@@ -487,7 +487,8 @@ def test_every_guarded_sentence_is_on_its_page_and_holds(path, held):
     assert held[path]
     assert [sentence for sentence, holds in held[path].items() if not holds] == []
     assert [sentence for sentence in held[path] if sentence not in text] == []
-    assert set(re.findall(r"\{glue:text\}`([^`:]+)", text)) <= PUT.get(path, set())
+    if path in PUT:  # else `test_golden.py` looks
+        assert set(re.findall(r"\{glue:text\}`([^`:]+)", text)) <= PUT[path]
 
 
 @pytest.mark.weekly
