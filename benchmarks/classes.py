@@ -8,22 +8,18 @@ median. `python -m benchmarks.classes [--write FILE.csv]`, some minutes; on a CP
 import argparse
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks import scaling
+from benchmarks import scaling, whole
 from benchmarks.timing import DEVICE, clock, synchronise
 from dmlrc import studies
 from dmlrc.data import ImageSet
-from dmlrc.inputs import ImageSource, PreparedData
-from dmlrc.methods import Method
-from dmlrc.protocol import Protocol
 from dmlrc.records import provenance
-from dmlrc.training import FoldRun, Learner, Task, Trainer, TrainingRun
 
 CLASSES, IMAGES = (100, 1_000, 10_000), 5
 FOLDS, STEPS, ROUNDS = 4, 10, 7
@@ -35,36 +31,22 @@ def noise(classes: int, size: int) -> ImageSet:
     return ImageSet("noise", images, np.repeat(np.arange(classes), IMAGES), tuple(map(str, range(classes))), flip=False)
 
 
-def epoch(method: Method, images: ImageSet, protocol: Protocol) -> Callable[[], None]:
-    """A call trains all folds for `STEPS` steps."""
-    source, everything = ImageSource(images, protocol, DEVICE), np.arange(len(images.labels))
-    prepared = PreparedData(images.labels, None, source, protocol)
-    task = Task(method, {}, source, images.labels, prepared.make_model, protocol)
-    learners = [Learner(TrainingRun(n, n), FoldRun(n, n, everything, everything[:0]), task) for n in range(FOLDS)]
-    trainer = Trainer(learners, task)
-
-    def train() -> None:
-        for learner in learners:
-            learner.iterations = STEPS
-            learner.losses.clear()
-        trainer.run_epoch(learners, epoch=1)
-
-    return train
-
-
 def rows(classes: tuple[int, ...] = CLASSES, rounds: int = ROUNDS) -> Iterator[dict]:
     """A row a method and number of classes: method, classes, ms a step, and where it was measured."""
     study = studies.get("icons-scratch")
     points = {}
     for count in classes:
         images = noise(count, study.protocol.image_size)
-        points |= {(method.name, count): epoch(method, images, study.protocol) for method in study.methods}
+        points |= {
+            (method.name, count): whole.stepper(method, images, study.protocol, DEVICE, FOLDS)
+            for method in study.methods
+        }
     seconds: dict[tuple[str, int], list[float]] = {point: [] for point in points}
     now = clock(DEVICE)
     for turn in range(rounds + 1):
         for point, train in points.items():
             started = now()
-            train()
+            train(STEPS)
             synchronise()
             if turn:  # the first is a warm-up
                 seconds[point].append(now() - started)

@@ -53,10 +53,17 @@ def pictures() -> ImageSet:
 
 def ours(protocol: Protocol, place: torch.device) -> tuple[Callable[[int], None], int]:
     """A call trains so many steps; and the models that one step trains."""
-    images, folds = pictures(), 4 if place.type == "cuda" else 1
+    folds = 4 if place.type == "cuda" else 1
+    return stepper(CONTRASTIVE, pictures(), protocol, place, folds), folds
+
+
+def stepper(
+    method: Method, images: ImageSet, protocol: Protocol, place: torch.device, folds: int
+) -> Callable[[int], None]:
+    """A call trains so many steps of all folds side by side, each on all images."""
     source, everything = ImageSource(images, protocol, place), np.arange(len(images.labels))
     prepared = PreparedData(images.labels, None, source, protocol)
-    task = Task(CONTRASTIVE, {}, source, images.labels, prepared.make_model, protocol)
+    task = Task(method, {}, source, images.labels, prepared.make_model, protocol)
     learners = [Learner(TrainingRun(n, n), FoldRun(n, n, everything, everything[:0]), task) for n in range(folds)]
     trainer = Trainer(learners, task)
 
@@ -66,7 +73,7 @@ def ours(protocol: Protocol, place: torch.device) -> tuple[Callable[[int], None]
             learner.losses.clear()
         trainer.run_epoch(learners, epoch=1)
 
-    return train, folds
+    return train
 
 
 def plain(protocol: Protocol, place: torch.device) -> tuple[Callable[[int], None], int]:

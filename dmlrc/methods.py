@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from dmlrc.errors import UsageError
+from dmlrc.paths import ASIDE
 
 PRETRAINED = "pretrained"
 """The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
@@ -193,7 +194,8 @@ class Method:
     level_number: float | None = None
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not re.fullmatch(r"(?![.-]|replaced-)[\w.:+@-]{1,100}(?<!\.)", self.name):
+        name = rf"(?![.-]|{ASIDE})[\w.:+@-]{{1,100}}(?<!\.)"
+        if not isinstance(self.name, str) or not re.fullmatch(name, self.name):
             raise UsageError(
                 f"a method cannot be called {self.name!r}, since its name is that of a folder too: use letters, "
                 "digits, - and _, and give what you want printed as its label"

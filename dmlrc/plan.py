@@ -159,6 +159,14 @@ class Plan:
         """Take up the record of a unit that has ended."""
         self._done[record["method"], record["repetition"]][record["kind"], record["number"]] = record
 
+    def has_result_of(self, record: Mapping) -> bool:
+        """Tell whether a record is of a unit that is on record with a result, and was made again for its model."""
+        return any(
+            _key(unit) == _key(record) and unit["state"] == "complete" and unit["params"] == record["params"]
+            for unit in self.ended
+            if unit["kind"] == "rerun"
+        )
+
     def done(self, chain: Chain) -> list[Mapping]:
         """The finished units of a chain."""
         return list(self._done[chain.key].values())

@@ -151,11 +151,12 @@ def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
     in_time = contextlib.suppress(_TimeUpError)
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, digests, used, bar):
-            if is_begun:
-                _write(study.name, record)
-            else:  # a run that fails before its first unit leaves nothing behind
-                _begin(study, methods, digests, record)
-                is_begun = True
+            if record["state"] == "complete" or not todo.has_result_of(record):
+                if is_begun:
+                    _write(study.name, record)
+                else:  # a run that fails before its first unit leaves nothing behind
+                    _begin(study, methods, digests, record)
+                    is_begun = True
             todo.add(record)
             if record["state"] == "failed":
                 unit = f"{record['method']} {record['kind']} {record['number']}"
@@ -226,12 +227,9 @@ def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[s
 def _write(study: str, record: dict) -> None:
     """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
 
-    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same; one
-    with a result stays where none came out now.
+    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same.
     """
     model = record.pop("model", None)
-    if record["state"] != "complete" and records.has_result(record, study):
-        return
     is_kept = (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study)
     if not is_kept:
         records.set_aside(study, [record])

@@ -224,6 +224,10 @@ def test_to_show_the_table_runs_no_entry_and_takes_none_of_another_configuration
     file.write_text(text)
     with pytest.raises(DmlrcError, match="under another configuration"):
         board.load_board(replace(BASE, seed=7))
+    meta = paths.committed(name) / "meta.json"
+    records.write_sealed(meta, records.read_raw_meta(meta) | {"complete": False})
+    with pytest.raises(DmlrcError, match="is not complete"):
+        board.load_board(BASE)
 
 
 def test_a_seed_is_no_negative_number(name, call):

@@ -340,17 +340,6 @@ def test_a_score_that_is_undefined_is_a_result(unit_file):
         assert not records.is_repeated(scored | {"scores": {"separated": other}}, "fake-study")
 
 
-def test_a_rerun_with_a_result_is_not_replaced_by_one_without(unit_file):
-    unit_file(UNIT)
-    good = changed(kind="rerun", value=None, scores={"separated": {"map_at_r": 0.3}}, fingerprint={"code": "1"})
-    records.write_unit(good, "fake-study")
-    failed = good | {"state": "failed", "reason": "its worker died", "scores": {}, "runs": []}
-    run._write("fake-study", failed | {})
-    assert records.load("fake-study").reruns["state"].tolist() == ["complete"]
-    for other in ({"params": {"margin": 0.7}}, {"fingerprint": {"code": "2"}}):
-        assert not records.has_result(failed | other, "fake-study")
-
-
 def test_records_set_aside_are_of_no_study(unit_file):
     path = unit_file(UNIT)
     aside = path.parent / "replaced-20260101T000000.0"

@@ -396,6 +396,22 @@ def test_records_are_set_aside_only_when_they_can_be_made_again(tiny, monkeypatc
     same(facts(), before)
 
 
+def test_a_rerun_with_a_result_is_not_replaced_by_one_without(tiny, monkeypatch):
+    """As where it is made again for its model, and its worker dies."""
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
+    run.run(tiny)
+    before = facts()
+    died = {"state": "failed", "reason": "its worker died", "scores": {}, "runs": []}
+    monkeypatch.setattr(run, "run_unit", lambda unit: made_up_unit(unit) | died)
+    run.run(tiny, save_models=True)
+    same(facts(), before)
+    todo = plan.Plan(tiny, models=True)
+    rerun = next(unit for unit in todo.ended if unit["kind"] == "rerun")
+    assert todo.has_result_of(rerun | died)
+    assert not todo.has_result_of(rerun | died | {"params": {"pos_margin": 7.0}})
+    assert not todo.has_result_of(rerun | died | {"number": 99})
+
+
 def test_an_export_that_fails_leaves_the_one_before(tiny, contrastive, finished, monkeypatch):
     run.export(tiny)
     before = {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()}

@@ -93,7 +93,7 @@ def load_board(base: Study) -> StudyRecords:
     """The records of a study with those of every entry beside it.
 
     Raises UsageError where the study has no board, MissingDataError where it has no entry or was not run here, and
-    DmlrcError for an entry of another configuration.
+    DmlrcError for an entry of another configuration, or one that is not complete.
     """
     _require_board(base)
     if not (names := entries(base.name)):
@@ -108,6 +108,8 @@ def load_board(base: Study) -> StudyRecords:
         entry = records.load(name)
         asked = replace(comparison.comparison_study(base), name=name).configuration()
         records.check_configuration(name, entry.meta, asked)
+        if not entry.meta["complete"]:
+            raise DmlrcError(f"{name} is not complete: run it to its end")
         whole = records.joined(entry, whole)
     return replace(whole, meta=whole.meta | {"budget": budget})
 

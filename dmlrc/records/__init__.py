@@ -206,18 +206,6 @@ def check_configuration(study: str, before: dict, configuration: dict) -> None:
         )
 
 
-def has_result(record: dict, study: str) -> bool:
-    """Tell whether a rerun of this setting, by the same code, is on record with a result, here or committed."""
-    known = find(study) if record["kind"] == "rerun" else None
-    reruns = () if known is None else known.reruns.query("method == @record['method']").to_dict("records")
-    return any(
-        (row["repetition"], row["rerun"], row["state"]) == (record["repetition"], record["number"], "complete")
-        and row["params"] == record["params"]
-        and row["fingerprint"] == json.dumps(record["fingerprint"], sort_keys=True)
-        for row in reruns
-    )
-
-
 def _make_room(study: str) -> str:
     """Say what to do about the records of a study that were made here; committed ones stay where they are."""
     return f"move what it has in {paths.runs() / study} away, or " if is_begun(study) else ""

@@ -139,10 +139,11 @@ def bibtex(chapter: str = "") -> str:
 def _budget(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     folds = records.meta["protocol"]["folds"]
-    most = records.reruns.groupby("method").size().max() if len(records.reruns) else 0
-    fewer = f"{most} of " if 0 < most < budget["reruns"] else ""
-    search, runs = "no search", f"{fewer}{labels.plural(budget['reruns'], 'run')} a row"
-    if budget["trials"]:
+    if not budget["trials"]:
+        done = records.reruns.groupby("method").size().max() if len(records.reruns) else 0
+        fewer = f"{done} of " if 0 < done < budget["reruns"] else ""
+        search, runs = "no search", f"{fewer}{labels.plural(budget['reruns'], 'run')} a row"
+    else:
         search = f"{searches} search{'es' * (searches > 1)} of {labels.plural(budget['trials'], 'trial')}"
         most = records.trials["proposals"].max() if len(records.trials) else 1
         search += f" (at a time: up to {most:.0f})" if most > 1 else ""

@@ -206,9 +206,8 @@ def _of_trials(paid: pd.DataFrame) -> dict[str, float]:
 
 def _found(records: StudyRecords, method: str, parameter: str) -> list[float]:
     """The value of a hyperparameter with the highest validation score of each search."""
-    trials = records.trials[records.trials["method"].eq(method) & records.trials["state"].eq("complete")]
-    best = trials.loc[trials.groupby("repetition")["value"].idxmax(), "params"]
-    return [float(params[parameter]) for params in best]
+    best = tables.best_of_searches(records).set_index(["method", "hyperparameter"])["value"]
+    return best.loc[[(method, parameter)]].astype(float).tolist()
 
 
 def _best_settings(records: StudyRecords) -> pd.Series:

@@ -87,13 +87,12 @@ def loss_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def step_times() -> pd.DataFrame:
-    """Milliseconds of a training step on one CPU core, as `benchmarks.classes` measured: a row a method, a column a
-    number of training classes."""
+    """Milliseconds of a training step on a CPU core: a row a method, a column a number of training classes."""
     return measured_steps().pivot(index="method", columns="classes", values="ms")
 
 
 def measured_steps() -> pd.DataFrame:
-    """Steps by the number of classes: method, classes, ms, load, machine, device, torch, date, commit."""
+    """Read what `benchmarks.classes` measured: method, classes, ms, load, machine, device, torch, date, commit."""
     return pd.read_csv(MEASUREMENTS / "classes.csv", dtype={"commit": str})
 
 
@@ -130,9 +129,7 @@ def numbers(records: StudyRecords) -> dict[str, float]:
     named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}
     named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
     for count in times:
-        slower = times[count] / times.loc["contrastive", count]
-        named |= {f"slower.{name}.{count}": ratio for name, ratio in slower.items()}
-        sizes = bytes_of_weights(records, count) / 1e6
-        named |= {f"megabytes.{name}.{count}": size for name, size in sizes.items()}
+        named |= {f"slower.{name}.{count}": ms / times.loc["contrastive", count] for name, ms in times[count].items()}
+        named |= {f"megabytes.{name}.{count}": size / 1e6 for name, size in bytes_of_weights(records, count).items()}
     named["megabytes.network"] = 4e-6 * COPIES * sum(weight.numel() for weight in trunk.parameters())
     return named | icon_counts()

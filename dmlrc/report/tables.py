@@ -357,6 +357,12 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
 
 
+def best_of_searches(records: StudyRecords) -> pd.DataFrame:
+    """`best_hyperparameters` of each search, which has one of its own: one after another, the repetitions in order."""
+    searches = records.trials.groupby("repetition")
+    return pd.concat(best_hyperparameters(records.having(trials=trials)) for _, trials in searches)
+
+
 def at_edge(value: float, limits: Float | Int) -> bool:
     """True if a value lies in the lowest or highest `EDGE` of its range, in logarithms where it is searched so."""
     from dmlrc import bench

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from dmlrc.records import StudyRecords
 from dmlrc.report import prose, published, rates, tables
 
@@ -17,8 +15,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
     reached, trials = tables.trials_to_reach(tables.best_so_far(study)), study.trials.groupby(["method", "repetition"])
-    searches = [study.having(trials=part) for _, part in study.trials.groupby("repetition")]
-    winners = pd.concat(map(tables.best_hyperparameters, searches))  # each search has one, not each loss
+    winners = tables.best_of_searches(study)
     hyperparameters = winners.groupby("method")["hyperparameter"].nunique()
     share = 100 * tables.sensitivity(study)["random_share"]
     return {
