@@ -9,17 +9,15 @@ import argparse
 import os
 import statistics
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from benchmarks import scaling, whole
-from benchmarks.timing import DEVICE, clock, synchronise
+from benchmarks.timing import DEVICE, circumstances, clock, synchronise
 from dmlrc import studies
 from dmlrc.data import ImageSet
-from dmlrc.records import provenance
 
 CLASSES, IMAGES = (100, 1_000, 10_000), 5
 FOLDS, STEPS, ROUNDS = 4, 10, 7
@@ -50,18 +48,14 @@ def rows(classes: tuple[int, ...] = CLASSES, rounds: int = ROUNDS) -> Iterator[d
             synchronise()
             if turn:  # the first is a warm-up
                 seconds[point].append(now() - started)
-    facts = provenance.environment(DEVICE)
+    facts = circumstances(DEVICE)
     for (method, count), taken in seconds.items():
         yield {
             "method": method,
             "classes": count,
             "ms": round(1e3 * statistics.median(taken) / (STEPS * FOLDS), 3),
             "load": round(os.getloadavg()[0], 1),  # above 1: other work slowed this down
-            "machine": facts["processor"],
-            "device": facts["device"],
-            "torch": torch.__version__,
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "commit": provenance.commit(),
+            **facts,
         }
 
 

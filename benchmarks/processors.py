@@ -15,13 +15,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 from benchmarks.scaling import written
-from dmlrc.records import provenance
+from benchmarks.timing import circumstances
 
 Unit = tuple[str, str]  # of a study the first trial of a method
 UNITS = tuple(("grocery-quick", method) for method in ("contrastive", "normalized_softmax", "fast_ap"))
@@ -58,7 +57,7 @@ def measured(unit: Unit, variables: dict[str, str]) -> dict:
 
 def rows(units: Sequence[Unit]) -> Iterator[dict]:
     """A row a unit and set of kernels: map_at_r, best_steps, and how far it is from that of the native kernels."""
-    facts = provenance.environment(torch.device("cpu"))
+    facts = circumstances(torch.device("cpu"))
     for study, method in units:
         native = None
         for kernels, variables in KERNELS.items():
@@ -71,10 +70,7 @@ def rows(units: Sequence[Unit]) -> Iterator[dict]:
                 "map_at_r": repr(told["value"]),
                 "difference": repr(told["value"] - native["value"]),
                 "best_steps": " ".join(map(str, told["best_steps"])),
-                "machine": facts["processor"],
-                "torch": torch.__version__,
-                "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "commit": provenance.commit(),
+                **facts,
             }
 
 
@@ -82,12 +78,13 @@ def again(units: Sequence[Unit]) -> Iterator[dict]:
     """A row for the first trial of each repetition of a study's method that was recorded on another processor.
 
     Columns: study, method, repetition, recorded, recorded_on, again, again_on, difference (again less recorded),
-    same_checkpoints (in how many folds the best checkpoint is the same), folds, torch, date, commit. Raises SystemExit
-    where all of them were recorded on this processor.
+    same_checkpoints (in how many folds the best checkpoint is the same), folds, and those of `circumstances`. Raises
+    SystemExit where all of them were recorded on this processor.
     """
     from dmlrc import records
 
-    here = provenance.environment(torch.device("cpu"))["processor"]
+    facts = circumstances(torch.device("cpu"))
+    here = facts.pop("machine")
     for study, method in units:
         found = records.load(study)
         trials = found.trials[(found.trials["method"] == method) & (found.trials["trial"] == 0)]
@@ -113,9 +110,7 @@ def again(units: Sequence[Unit]) -> Iterator[dict]:
                 "difference": repr(float(told["value"] - trial.value)),
                 "same_checkpoints": sum(map(operator.eq, steps, told["best_steps"])),
                 "folds": len(steps),
-                "torch": torch.__version__,
-                "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "commit": provenance.commit(),
+                **facts,
             }
 
 

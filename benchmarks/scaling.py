@@ -19,15 +19,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from benchmarks.evaluation import NAMES, embedded
+from benchmarks.timing import circumstances
 from dmlrc import metrics
-from dmlrc.records import provenance
 from dmlrc.report.speed.page import exponent
 
 CLASS_SIZE = 5  # about that of SOP
@@ -109,7 +108,7 @@ TASKS = {
 
 def curves(most: int, tasks=tuple(TASKS)) -> Iterator[dict]:
     """One row for each task and size, of evaluation up to `most` images."""
-    facts = provenance.environment(torch.device("cpu"))
+    facts = circumstances(torch.device("cpu"))
     for name in tasks:
         task = TASKS[name]
         for size in (size for size in task.sizes if size <= most):
@@ -124,9 +123,7 @@ def curves(most: int, tasks=tuple(TASKS)) -> Iterator[dict]:
                 "megabytes": round(megabytes, 1),
                 "load": round(os.getloadavg()[0], 1),  # above 1: other work slowed this down
                 "cores": os.cpu_count(),
-                "machine": facts["processor"],
-                "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "commit": provenance.commit(),
+                **facts,
             }
 
 

@@ -60,10 +60,21 @@ def clock(device: torch.device) -> Callable[[], float]:
     return time.process_time if device.type == "cpu" else time.perf_counter
 
 
+def circumstances(device: torch.device) -> dict[str, str]:
+    """Where and when something is measured: machine, device, torch, date, commit."""
+    return {
+        "machine": provenance.processor(),
+        "device": provenance.device_name(device),
+        "torch": torch.__version__,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": provenance.commit(),
+    }
+
+
 def report(rows: dict[str, Callable[[], tuple[float, float]]]) -> Iterator[dict]:
     """Measure and print each row, "what | peer" -> a function that gives seconds of ours and of the peer; give it."""
-    facts = provenance.environment(DEVICE)
-    print(f"{facts['device']}, {facts['processor']}, torch {torch.__version__}, {provenance.commit()}\n")
+    facts = circumstances(DEVICE)
+    print(f"{facts['device']}, {facts['machine']}, torch {facts['torch']}, {facts['commit']}\n")
     print("| what | peer | ours, ms | peer, ms | peer / ours |\n|---|---|---|---|---|")
     for title, bench in tqdm(rows.items(), leave=False):
         ours, peer = bench()
@@ -76,10 +87,6 @@ def report(rows: dict[str, Callable[[], tuple[float, float]]]) -> Iterator[dict]
             "peer_ms": round(1000 * peer, 4),
             "ratio": round(peer / ours, 3),
             "load": round(os.getloadavg()[0], 1),  # above 1: other work slowed both down
-            "machine": facts["processor"],
-            "device": facts["device"],
-            "torch": torch.__version__,
             "pytorch_metric_learning": version("pytorch-metric-learning"),
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "commit": provenance.commit(),
+            **facts,
         }

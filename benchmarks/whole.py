@@ -17,13 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from benchmarks.timing import circumstances
 from dmlrc import studies
 from dmlrc.data import ImageSet
 from dmlrc.inputs import ImageSource, PreparedData, device
@@ -32,7 +32,6 @@ from dmlrc.models.settings import settled
 from dmlrc.papers import musgrave2020
 from dmlrc.plan import Chain, next_units
 from dmlrc.protocol import PRECISIONS, Protocol
-from dmlrc.records import provenance
 from dmlrc.training import FoldRun, Learner, Task, Trainer, TrainingRun
 from dmlrc.unit import run_unit
 
@@ -203,13 +202,7 @@ def main() -> None:
     parser.add_argument("--scores", metavar="STUDY", help="train this grid's first trials at every precision instead")
     arguments = parser.parse_args()
     place = device()
-    facts = {
-        "device": provenance.device_name(place),
-        "machine": provenance.processor(),
-        "torch": torch.__version__,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "commit": provenance.commit(),
-    }
+    facts = circumstances(place)
     name = f"whole{'-scores' if arguments.scores else ''}{'' if place.type == 'cpu' else '-gpu'}.csv"
     rows = scores(arguments.scores) if arguments.scores else (measure(*point) for point in points(place))
     writer = None
