@@ -125,12 +125,17 @@ def comparison_study(
 ) -> Study:
     """The study `NAME-compare`, in which methods are compared with those of a study, at its budget or at this one.
 
-    Raises UsageError for a study that is no methods table, for what is no positive whole number, and for more trials
-    than the study's own methods have, which would be unfair to them.
+    Raises UsageError for a study that is no methods table or has one fold, for what is no positive whole number, and
+    for more trials than the study's own methods have, which would be unfair to them.
     """
     budget = study.budget
     if study.kind != TABLE or not budget.trials:
         raise UsageError(f"study {study.name!r} is no table of searched methods: name one of `dmlrc study list`")
+    if study.protocol.folds < 2:
+        raise UsageError(
+            f"study {study.name!r} has one fold, and methods are compared by what the models of several folds reach "
+            "together: name one with folds = 2 or more"
+        )
     for name, number in {"trials": trials, "reruns": reruns, "repetitions": repetitions}.items():
         if number is not None and (type(number) is not int or number < 1):
             raise UsageError(f"{name} must be a positive whole number, not {number!r}")

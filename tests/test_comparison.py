@@ -312,6 +312,12 @@ def test_what_is_no_table_of_searched_methods_has_nothing_to_compare_with(change
         comparison.comparison_study(replace(BASE, **changes))
 
 
+def test_a_study_of_one_fold_has_no_joined_models_to_compare():
+    alone = replace(BASE, protocol=replace(BASE.protocol, split="ratio_4_1_5", folds=1))
+    with pytest.raises(UsageError, match=r"has one fold.* name one with folds = 2 or more"):
+        comparison.comparison_study(alone)
+
+
 def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(capsys):
     wanted = comparison.comparison_study(BASE, trials=1, reruns=1)
     comparison.run_comparison(wanted, BASE, [MINE])

@@ -38,7 +38,7 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     outside a clone of the project or without what a book needs: before anything is trained.
     """
     for study in map(studies.get, (*train, *yours)):
-        editions.require_table(study.name, study.kind, study.parent, study.budget.trials)
+        editions.require_table(study.name, study.kind, study.parent, study.budget.trials, study.protocol.folds)
     _require_clone()
     errors.require("book", "a book")
     if train:

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import charts, common, editions, labels, prose, published, tables, titles
-from dmlrc.report.results_table import ABSENT, LIFT, TIE, results_table
+from dmlrc.report.results_table import LIFT, TIE, results_table
 from dmlrc.report.significance import measures as significance
 
 FIRST_CHOICES = ("multi_similarity", "cosface")
@@ -46,8 +46,7 @@ def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     by_method = distances.groupby("method")
     order = pd.DataFrame({"ties": -by_method["tied"].sum().astype(int), "behind": by_method["behind"].mean()})
     order = order.sort_values(["ties", "behind"]).index
-    names = distances["table"].unique()
-    heads = {name: f"{name}, published" if name in published.DATASETS else titles.title(name) for name in names}
+    heads = {name: _head(name) for name in distances["table"].unique()}
     marks = distances["tied"].map({True: TIE, False: ""})
     scores = distances.assign(mean=distances["behind"], form=".1%", text=distances["state"], mark=marks)
     lifts = distances.dropna(subset="lift").drop_duplicates("table")
@@ -55,6 +54,10 @@ def place_cells(distances: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = pd.concat([scores, lifts], ignore_index=True)
     row = common.in_order(rows["method"], [*order, *[LIFT] * bool(len(lifts))], labels.method_label)
     return results_table(rows.assign(row=row, column=rows["table"].map(heads)))
+
+
+def _head(table: str) -> str:
+    return f"{table}, published" if table in published.DATASETS else titles.title(table)
 
 
 def never_behind(distances: pd.DataFrame, ours: bool = False) -> list[str]:
@@ -67,10 +70,12 @@ def never_behind(distances: pd.DataFrame, ours: bool = False) -> list[str]:
 def places_figure(distances: pd.DataFrame) -> Figure:
     """A row a method, a column a table: the distance behind the best as a dot, filled where the two tie."""
     cells, marks = (frame.drop(index=LIFT, errors="ignore") for frame in place_cells(distances))
+    behind = distances.pivot(index="method", columns="table", values="behind")
+    behind = behind.rename(index=labels.method_label, columns=_head)
     figure, axis = charts.panel(0.3 * len(cells) + 1)
     for column, head in enumerate(cells.columns):
         for row, method in enumerate(cells.index):
-            if cells.loc[method, head] == ABSENT:
+            if np.isnan(behind.loc[method, head]):  # not in that table, or it diverged there
                 continue
             tie = marks.loc[method, head] == TIE
             axis.plot(column, row, "o", color="C0", markerfacecolor="C0" if tie else "none", markersize=9)

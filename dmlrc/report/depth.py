@@ -110,7 +110,7 @@ class Depth:
     @property
     def luck(self) -> float:
         """The range that noise alone would give the methods, were they all equal."""
-        return statistics.expected_range_under_null(self.compared.summary["error"])
+        return statistics.expected_range_under_null(self.errors)
 
 
 def depths(series: Series) -> list[Depth]:
@@ -174,7 +174,7 @@ class Step:
     """The step from one depth of a series to a deeper one, by the methods that both have.
 
     rho: the rank correlation of their scores. ratio: of the ranges, each relative to its mean, deeper to shallower.
-    without: the verdict on the ratio without each method in turn. newer: the gain in P@1 over contrastive, at both.
+    without: the verdict on the ratio without each method in turn.
     """
 
     one: Depth

@@ -9,7 +9,7 @@ from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.report import repetitions
 from dmlrc.studies import experiments
-from dmlrc.studies.catalogue import DEPTHS, MOBILENETS, TOO_HIGH_A_RATE
+from dmlrc.studies.catalogue import DEPTHS, ICONS, MOBILENETS, TOO_HIGH_A_RATE
 
 PUBLISHED, QUICK = "published", "quick"
 """The named editions; the second has one study, `QUICK_STUDY`."""
@@ -80,17 +80,18 @@ def load_edition(edition: str, train: bool = False, papers: Sequence[str] = ()) 
 
 
 def published_beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    """The published tables that no edition shows in every chapter: first runs of its tables, and depths of training.
+    """The published tables that no edition shows in every chapter: first runs, depths of training, icons.
 
-    The depths beside one of `FIRST`; also one that is not complete, where the preregistration judges what is there.
+    Depths and icons stand beside one of `FIRST`; also one that is not complete, where the preregistration judges what
+    is there.
     """
     from dmlrc.report.hypotheses import whole  # which imports this module
 
     mains = [study.name for study in edition]
     first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
-    depths = (*DEPTHS, *MOBILENETS) if set(FIRST) & set(mains) else ()
+    others = (*DEPTHS, *MOBILENETS, ICONS) if set(FIRST) & set(mains) else ()
     under_way = whole.recorded_networks()
-    names = (name for name in (*first_runs, *depths) if name in under_way or records.is_published(name))
+    names = (name for name in (*first_runs, *others) if name in under_way or records.is_published(name))
     return [records.load(name) for name in names]
 
 
@@ -100,7 +101,8 @@ def load_any(edition: str) -> list[StudyRecords]:
 
 
 def _table(study: StudyRecords) -> StudyRecords:
-    require_table(study.name, study.meta["kind"], study.meta["parent"], study.meta["budget"]["trials"])
+    folds, trials = study.meta["protocol"]["folds"], study.meta["budget"]["trials"]
+    require_table(study.name, study.meta["kind"], study.meta["parent"], trials, folds)
     if study.reruns.empty and (study.trials["state"] == "complete").any():
         raise MissingDataError(
             f"study {study.name!r} has no finished rerun yet: `dmlrc study run {study.name}` goes on with it, and "
@@ -109,10 +111,18 @@ def _table(study: StudyRecords) -> StudyRecords:
     return study
 
 
-def require_table(name: str, kind: str, parent: str | None, trials: int) -> None:
-    """Raise UsageError for a study that is no methods table: around one the chapters find everything else."""
-    if kind == TABLE and trials:
+def require_table(name: str, kind: str, parent: str | None, trials: int, folds: int) -> None:
+    """Raise UsageError for a study that is no methods table, around which the chapters find everything else.
+
+    Nor is one of a single fold: tables rank by the models of several folds joined.
+    """
+    if kind == TABLE and trials and folds > 1:
         return
+    if kind == TABLE and trials:
+        raise UsageError(
+            f"study {name!r} has one fold, but chapters show what the models of several folds reach together: give "
+            f"one with folds = 2 or more; `dmlrc study show {name}` shows it alone"
+        )
     what = {"rates": "tried learning rates of", "experiment": "is an experiment around"}.get(kind)
     problem = f"{what} {parent!r}" if what else "has no searches"
     raise UsageError(

@@ -34,10 +34,11 @@ def every_result(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
     A row a study, method, setting and metric. Columns: record (its slug), study (that it stands around), experiment,
     paper (whose protocol it follows), method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with
-    the best), untrained (the trunk's mean), cut_off (see `tables.cut_off`), luck (what the interval counts). Ranks are
-    among the trained methods of one study and setting (`ranks`); NaN where one is alone, or each was searched once and
-    another study of the edition repeated its searches: chapters borrow the noise of search there, and ranks of seeds
-    alone would contradict them.
+    the best), untrained (the trunk's mean), cut_off (see `tables.cut_off`), luck (what the interval counts), state
+    (what became of a row without a score, else ""), apart (settings other than the protocol's). Ranks are among the
+    trained methods of one study and setting (`ranks`); NaN where one is alone, or each was searched once and another
+    study of the edition repeated its searches: chapters borrow the noise of search there, and ranks of seeds alone
+    would contradict them.
     """
     repeated = any(records.searches > 1 for records in edition)
     scores = pd.concat([_rows(*parts) for parts in _recorded(edition)], ignore_index=True)

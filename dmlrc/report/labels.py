@@ -374,11 +374,16 @@ def _cut(records: StudyRecords) -> str:
 
 
 def count_of_runs(records: StudyRecords) -> str:
-    trials, reruns = (records.meta["budget"][what] for what in ("trials", "reruns"))
-    searches = records.meta.get("repetitions", 1)
-    if searches > 1 and reruns:
-        return f"n = {searches * reruns} reruns ({searches} searches, {plural(reruns, 'rerun')} each)"
-    return f"n = {plural(reruns, 'rerun') if reruns else plural(trials, 'trial')}"
+    """The finished reruns of a method, or trials where none was run again; "fewest to most" where methods differ."""
+    frame, noun = (records.trials, "trial") if records.reruns.empty else (records.reruns, "rerun")
+    counts = frame["method"][frame["state"] == "complete"].value_counts()
+    low, high = (counts.min(), counts.max()) if len(counts) else (0, 0)
+    if low < high:
+        return f"n = {low} to {plural(high, noun)}"
+    searches = records.searches
+    if searches > 1 and high % searches == 0:
+        return f"n = {plural(high, noun)} ({searches} searches, {plural(high // searches, noun)} each)"
+    return f"n = {plural(high, noun)}"
 
 
 CAVEATS: Mapping[str, Callable[[StudyRecords], bool]] = {

@@ -11,7 +11,7 @@ from dmlrc.bench import early
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels
 from dmlrc.report.hypotheses import whole
-from dmlrc.report.statistics import half_width, of_groups
+from dmlrc.report.statistics import half_width, of_groups, rank_test
 from dmlrc.report.tables import METHODS
 from dmlrc.studies.adapted import GRIDS_OF
 
@@ -98,7 +98,7 @@ def numbers() -> dict[str, float]:
         for table in places[""].index.unique("table"):
             places[f"{studies.get(table).dataset}."] = places[""].loc[table]
             of_table = tests[table].unstack("trials")
-            rhos.append(of_table[trials].corr(of_table.iloc[:, -1], method="spearman"))
+            rhos.append(rank_test(of_table[trials], of_table.iloc[:, -1])["rho"])
         named |= {f"rho.{trials}.low": min(rhos), f"rho.{trials}.high": max(rhos)}
         for place, losses in places.items():
             for name in GAINS:

@@ -1,5 +1,6 @@
 """Many classes of few images, on icons: what they change in scores, and what weights for every class cost a loss."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -8,12 +9,14 @@ from dmlrc import models, studies
 from dmlrc.building import build_loss
 from dmlrc.data import icons
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, statistics, tables, titles
+from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
+from dmlrc.report.significance import measures as significance
 from dmlrc.report.speed.page import MEASUREMENTS
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.untrained import nmi_of_random
+from dmlrc.studies.catalogue import ICONS
 
-STUDY = "icons-scratch"
 METRICS = ("map_at_r", "precision_at_1", "nmi")
 COPIES = 4
 """The numbers that training keeps for a weight: itself, its gradient, and RMSprop's two averages, of 4 bytes each."""
@@ -38,6 +41,12 @@ def icon_counts() -> dict[str, int]:
     }
 
 
+def of_icons(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    """The studies on icons, of an edition and beside it."""
+    found = {each.name: each for each in (*edition, *editions.published_beside(edition))}
+    return [each for each in found.values() if each.meta["dataset"] == "icons"]
+
+
 def shape(records: StudyRecords) -> tuple[int, float]:
     """The test classes of a study, and the images of a class, on average over the whole data set."""
     facts = records.meta["data"]
@@ -51,6 +60,22 @@ def metric_means(records: StudyRecords) -> pd.DataFrame:
     return means.reindex(index=tables.ordered(means.index), columns=list(METRICS))
 
 
+def lead_of_pairs(records: StudyRecords) -> Estimate | None:
+    """MAP@R of the losses of pairs and triplets less that of the losses with class vectors: means over the losses.
+
+    Of the eight that the study of icons has; None where one of the two kinds is missing.
+    """
+    compared = significance.compare(records).only(method.name for method in studies.get(ICONS).methods)
+    kinds = {name: tables.METHODS[name].kind for name in compared.methods}
+    count = Counter(kinds.values())
+    if len(count) < 2:
+        return None
+    signs = {"embedding": 1, "classification": -1}
+    return statistics.contrast(
+        compared.runs, {name: signs[kind] / count[kind] for name, kind in kinds.items()}, compared.known
+    )
+
+
 def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
     """Studies of many and of few classes as cells, a row a study: means over the losses, and how far training lifts.
 
@@ -62,12 +87,15 @@ def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
         trained = scores.drop(index=PRETRAINED, errors="ignore")
         rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True, units="methods")
         cells = [("test classes", classes, ",.0f"), ("images a class", images, ".1f")]
-        cells += [(labels.METRIC_LABELS[name], trained[name].mean(), ".1%") for name in METRICS]
+        cells += [(labels.METRIC_LABELS[name], trained[name].mean(), ".1%") for name in METRICS[:2]]
         cells.append(("NMI of chance", nmi_of_random(classes, images), ".1%"))
         cells.append(("lift of MAP@R", tables.lift(scores["map_at_r"]), "+.2%"))
         rows += [{"row": titles.title(study.name), "column": head, "mean": mean, "form": f} for head, mean, f in cells]
         ends = {"mean": rho.value, "low": rho.low, "high": rho.high, "form": ".2f"}
         rows.append({"row": titles.title(study.name), "column": "MAP@R with P@1, by rank"} | ends)
+        if lead := lead_of_pairs(study):
+            ends = {"mean": lead.value, "half": lead.half, "form": "+.1%"}
+            rows.append({"row": titles.title(study.name), "column": "pairs over class vectors"} | ends)
     return results_table(pd.DataFrame(rows))[0].rename_axis("Study")
 
 
@@ -127,6 +155,8 @@ def numbers(records: StudyRecords) -> dict[str, float]:
     named |= {f"{name}.lift": 100 * tables.lift(scores[name]) for name in METRICS}
     rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True)
     named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}
+    if lead := lead_of_pairs(records):
+        named |= {"pairs": 100 * lead.value, "pairs.low": 100 * lead.low, "pairs.high": 100 * lead.high}
     named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
     for count in times:
         named |= {f"slower.{name}.{count}": ms / times.loc["contrastive", count] for name, ms in times[count].items()}

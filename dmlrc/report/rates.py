@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc import papers, records, studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, statistics, titles
+from dmlrc.report import labels, statistics, tables, titles
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
@@ -75,7 +75,7 @@ def rate_means(best: pd.DataFrame) -> pd.Series:
 
 
 def best_rate(best: pd.DataFrame) -> float:
-    """The rate with the highest mean in `best_trials`, of those at which no method diverged; NaN without any."""
+    """The rate with the highest mean in `best_trials`, of those at which no method diverged; NaN for no rates."""
     scores = rate_means(best).fillna(-1)  # the lowest rate, where losses diverged at every one
     return float(scores.idxmax()) if len(scores) else float("nan")
 
@@ -201,7 +201,8 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
 def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
     """Count pairs of losses in another order at a rate than at the best one, all pairs, and those turned by noise.
 
-    best: `best_trials`. luck: `seed_luck`, since the settings are the same at all rates, so only the seed is noise.
+    best: `best_trials`. luck: `seed_luck`, since the settings are the same at all rates, so only the seed is noise; NaN
+    gives NaN.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.expected_discordant_pairs(there, *(luck * scores.mean() for scores in (there, here)))
@@ -213,8 +214,8 @@ def seed_luck(study: StudyRecords) -> float:
 
     Of the mean over the folds, as a grid has it, between the reruns of one search.
     """
-    reruns = study.runs[study.runs["kind"] == "rerun"].rename(columns={"number": "rerun", "val_map_at_r": "value"})
-    scores = reruns.groupby(["method", "repetition", "rerun"])["value"].mean().reset_index()
+    runs = tables.rerun_runs(study).rename(columns={"number": "rerun", "val_map_at_r": "value"})
+    scores = runs.groupby(["method", "repetition", "rerun"])["value"].mean().reset_index()
     if scores.empty:
         return float("nan")
     return float(np.sqrt(statistics.noise(statistics.as_array(scores)[1]).seed) / scores["value"].mean())

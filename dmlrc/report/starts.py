@@ -42,7 +42,7 @@ def precision_scores(records: StudyRecords) -> pd.DataFrame:
 
 
 def of_trunk(records: StudyRecords) -> float:
-    """P@1 of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
+    """P@1 of the untrained trunk, the highest that the records have, alone or joined; NaN where they have none."""
     rows = precision_scores(records)
     return float(rows[rows["method"] == PRETRAINED]["value"].max())
 

@@ -134,6 +134,13 @@ def fallen(records: StudyRecords) -> dict[str, str]:
     return {name: state for name, state in states if name in without and state not in ("complete", "not run")}
 
 
+def rerun_runs(records: StudyRecords) -> pd.DataFrame:
+    """The runs, one a fold, of the reruns that have a result: of one that diverged its finished folds are no sample."""
+    ended = records.reruns[records.reruns["state"] == "complete"].rename(columns={"rerun": "number"})
+    runs = records.runs[records.runs["kind"] == "rerun"]
+    return runs[pd.MultiIndex.from_frame(runs[RUN[:3]]).isin(pd.MultiIndex.from_frame(ended[RUN[:3]]))]
+
+
 @derived_once(lambda records: records)
 def cut_off(records: StudyRecords) -> pd.Series:
     """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
@@ -141,8 +148,7 @@ def cut_off(records: StudyRecords) -> pd.Series:
     Empty where runs have a fixed length: the protocol validates nothing, its rates fall to 0 at the end, or it waits
     for a better checkpoint as long as a run may last, and no budget makes that shorter.
     """
-    reruns = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
-    protocol = records.meta["protocol"]
+    reruns, protocol = rerun_runs(records), records.meta["protocol"]
     waits = protocol["patience"] >= protocol["max_epochs"] and records.meta["budget"].get("max_epochs") is None
     if not protocol["folds"] or protocol["lr_decay"] != "none" or waits:
         reruns = reruns.iloc[:0]
@@ -169,8 +175,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 
     Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
-    reruns = records.runs[records.runs["kind"] == "rerun"]
-    runs = reruns.groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    runs = rerun_runs(records).groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
     table = runs.groupby("method").mean()
     searches = records.trials.groupby(["method", "repetition"])["seconds"].sum()
     table.insert(0, "search_seconds", searches.groupby("method").mean())

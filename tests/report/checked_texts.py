@@ -370,7 +370,7 @@ def notes_and_findings():
             "three new names": len(named) == 3,
         },
         "variance.levers": {
-            "four models joined instead of one": studies.get(TABLES[0]).protocol.folds == 4,
+            "the folds' models joined instead of one": studies.get(TABLES[0]).protocol.folds == 4,
             "512 dimensions instead of 64": levers.SIZES == ("dim64", "dim512"),
         },
     }

@@ -260,13 +260,16 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
         ({"kind": "experiment", "parent": "glyphs-quick"}, "is an experiment around 'glyphs-quick', .* give 'glyphs-q"),
         ({"kind": "rates", "parent": "glyphs-quick"}, "tried learning rates of 'glyphs-quick'"),
         ({"budget": {"name": "full", "trials": 0, "reruns": 3}}, "has no searches"),
+        ({"protocol": {"folds": 1}}, "has one fold, but .* give one with folds = 2 or more"),
     ],
 )
 def test_a_chapter_is_made_of_methods_tables(home, changes, says):
     write_fake_study(study="glyphs-smoke")
     path = home / "runs" / "glyphs-smoke" / "meta.json"
     assert [each.name for each in editions.load_edition("glyphs-smoke")] == ["glyphs-smoke"]
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    meta = json.loads(path.read_text())
+    changes = {name: meta[name] | own if name == "protocol" else own for name, own in changes.items()}
+    path.write_text(json.dumps(meta | changes))
     with pytest.raises(UsageError, match=says):
         editions.load_edition("glyphs-smoke")
 

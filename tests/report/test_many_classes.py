@@ -12,6 +12,7 @@ from dmlrc import data, studies
 from dmlrc.building import build_loss
 from dmlrc.report import many_classes
 from dmlrc.report.results_table import GAP, LIFT
+from dmlrc.studies import catalogue
 from dmlrc.training import optimizers
 
 MEANS = {"contrastive": 0.60, "triplet": 0.55, "normalized_softmax": 0.70, "soft_triple": 0.69}
@@ -19,7 +20,7 @@ SHAPE = {"name": "icons", "images": 7333, "classes": 2008, "shape": [1, 32, 32]}
 NMI = {"contrastive": 0.90, "triplet": 0.91, "normalized_softmax": 0.93, "soft_triple": 0.92}
 
 
-def made(name=many_classes.STUDY, means=MEANS, precision=0.1, untrained=0.5):
+def made(name=catalogue.ICONS, means=MEANS, precision=0.1, untrained=0.5):
     """Records with MAP@R as given, P@1 so much above it, NMI, and an untrained network."""
     found = searched_study(name, means, repetitions=3)
     of_map = found.scores[found.scores["metric"] == "map_at_r"]
@@ -91,7 +92,6 @@ def test_studies_stand_beside_one_another_by_their_shape(records):
     cells = many_classes.shape_cells([records, few])
     assert cells["test classes"].tolist() == ["1,004", "41"]
     assert cells["images a class"].tolist() == ["3.7", "66.9"]
-    assert cells["NMI"].tolist()[1] == "–"
     assert cells["NMI of chance"].tolist()[0] == f"{100 * (1 - np.log(7333 / 2008) / np.log(1004)):.1f}"
     assert cells["MAP@R with P@1, by rank"].tolist() == ["1.00 [1.00, 1.00]"] * 2
     assert [float(lift) for lift in cells["lift of MAP@R"]] == pytest.approx([13.5, 13.5], abs=0.3)

@@ -8,7 +8,7 @@ import numpy as np
 import optuna
 import pandas as pd
 import pytest
-from factories import fake_records, fake_units, write_fake_study
+from factories import fake_records, fake_units, searched_study, write_fake_study
 from scipy import stats
 
 from dmlrc import records as records_module
@@ -456,10 +456,11 @@ def test_settings_are_compared_with_those_of_the_same_data_set():
 def test_a_caption_says_how_many_runs_stand_behind_a_number():
     records = fake_records(trials=3, reruns=2)
     assert labels.caption(records) == "`fake-study`: n = 2 reruns."
-    records.meta["repetitions"] = 3
-    assert labels.caption(records) == "`fake-study`: n = 6 reruns (3 searches, 2 reruns each)."
-    records.meta["budget"]["reruns"] = 0
-    assert labels.caption(records) == "`fake-study`: n = 3 trials."
+    thrice = searched_study("grocery-frozen", {"triplet": 0.5, "margin": 0.4}, repetitions=3)
+    assert labels.caption(thrice) == "`grocery-frozen`: n = 9 reruns (3 searches, 3 reruns each)."
+    fewer = thrice.reruns.drop(index=thrice.reruns.index[-1])  # a method that was taken over from a smaller budget
+    assert labels.caption(replace(thrice, reruns=fewer)) == "`grocery-frozen`: n = 8 to 9 reruns."
+    assert labels.caption(replace(records, reruns=records.reruns.iloc[:0])) == "`fake-study`: n = 3 trials."
 
 
 @pytest.mark.parametrize("protocol", [musgrave2020.CHARACTERS, musgrave2020.FROZEN])

@@ -86,9 +86,8 @@ def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
 def _draw_leads(axis: Axes, frame: pd.DataFrame) -> None:
     axis.axvline(0, color="black", linewidth=0.8)
     tips = [f"{labels.method_label(name)}: {lead:+.2f} points" for name, lead in frame["lead"].items()]
-    rows = frame.assign(value=frame["lead"], low=frame["lead"] - frame["half"], high=frame["lead"] + frame["half"])
-    rows, newer = rows.assign(tip=tips), rows.index.isin(METHODS)
+    rows, newer = frame.rename(columns={"lead": "value"}).assign(tip=tips), frame.index.isin(METHODS)
     charts.forest(axis, rows[newer].assign(place=rows.index[newer].map(list(METHODS).index)), size=4)
     older = rows[~newer]
-    dots = axis.scatter(older["lead"], np.full(len(older), len(METHODS)), s=20, color=GREY, alpha=0.5, linewidths=0)
+    dots = axis.scatter(older["value"], np.full(len(older), len(METHODS)), s=20, color=GREY, alpha=0.5, linewidths=0)
     svg.tips(dots, list(older["tip"]))

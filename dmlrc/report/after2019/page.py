@@ -19,6 +19,7 @@ from dmlrc.report import editions, labels, published, statistics, tables
 from dmlrc.report.findings.training import value_and_gradient
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.results_table import results_table
+from dmlrc.report.significance import measures as significance
 
 METHODS = {method.name: method for method in after2019.METHODS}
 SINCE = 2020
@@ -255,10 +256,11 @@ def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
-    """Leads over the best of the fourteen in concatenated MAP@R by method: lead and half of its 95 % interval."""
-    scores, best = _map_at_r(records), best_of_the_fourteen(records)
-    half = np.hypot(scores["ci95"], scores["ci95"].get(best, np.nan))
-    return pd.DataFrame({"lead": scores["mean"] - scores["mean"].get(best, np.nan), "half": half})
+    """Leads over the best of the fourteen in concatenated MAP@R, by method: lead, low and high (95 %); its own is 0."""
+    compared, best = significance.compare(records), best_of_the_fourteen(records)
+    pairs = significance.both_ways(compared.pairs).rename(columns={"difference": "lead"})
+    leads = pairs[pairs["b"] == best].set_index("a")[["lead", "low", "high"]]
+    return leads.reindex(compared.methods).fillna({"lead": 0.0}).rename_axis("method")
 
 
 def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
@@ -271,8 +273,8 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    lead = leads_over_best(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
-    above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
+    lead = leads_over_best(records).loc[newer.index]  # its ends are NaN where no luck is known: neither above nor below
+    above, below = int((lead["low"] > 0).sum()), int((lead["high"] < 0).sum())
     named = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
     return named | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
 

@@ -1,6 +1,7 @@
 """The page of a comparison: what can be said of one's own loss, its place among all, tests, cost, sensitivity."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
     if compared.luck == BORROWED:  # the verdicts' ranks count more luck than these
         accuracy = accuracy.drop(columns=["rank_low", "rank_high"])
-    verdicts = [verdict(recorded, compared, method) for method in methods]
+    printed = [replace(method, label=labels.prose(method.label)) for method in methods]
+    verdicts = [verdict(recorded, compared, method) for method in printed]
     publish.takeaways(*verdicts, significance.luck(compared))
 
     cells, marks = musgrave.results_of(recorded, known, accuracy)
@@ -76,7 +78,7 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
         message = "Accuracy with its interval against training steps, and against seconds."
         heading = "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun."
         publish.figure("fork-cost", drawing, f"{heading} Pale: methods clearly below the best. {caption}", message)
-    heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
+    heading = "How much depends on the hyperparameters: validation MAP@R of the trials, %."
     publish.table("fork-sensitivity", musgrave.sensitivity_cells(recorded, known).rename_axis("Method"), heading)
     _show_trend(title, recorded, accuracy, known)
     runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
@@ -88,8 +90,8 @@ def show_comparison(recorded: StudyRecords, methods: Sequence[Method]) -> dict[s
 def _against_all(compared: Comparison, method: Method, known: Mapping[str, Method], caption: str) -> None:
     cells = tests(compared, method.name, known)
     heading = (
-        f"{method.label} minus each: points of concatenated MAP@R with their 95 % interval, p corrected by Holm. "
-        f"Tests: {len(cells)} ({compared.luck}). Equal: within {labels.number(MARGIN, form='.0%')} point."
+        f"{labels.prose(method.label)} minus each: points of concatenated MAP@R with their 95 % interval, p corrected "
+        f"by Holm. Tests: {len(cells)} ({compared.luck}). Equal: within {labels.number(MARGIN, form='.0%')} point."
     )
     publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 

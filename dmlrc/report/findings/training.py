@@ -20,6 +20,7 @@ from dmlrc.data import augment, splits
 from dmlrc.data.batches import greedy_coreset, histogram_distances
 from dmlrc.losses.snr import snr_distances
 from dmlrc.records import StudyRecords
+from dmlrc.report import statistics
 from dmlrc.report.findings.metrics import clustered
 
 RADIANS, SCALE = 0.5, 16.0
@@ -299,9 +300,7 @@ def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def swapped_pairs(frame: pd.DataFrame) -> int:
     """The number of pairs of methods that change order with the rule. frame: one study's rows of `own_maximum`."""
-    before, after = (frame[name].to_numpy() for name in ("at_checkpoint", "own_maximum"))
-    signs = np.sign(before[:, None] - before) * np.sign(after[:, None] - after)
-    return int((signs < 0).sum() // 2)
+    return statistics.discordant_pairs(frame["at_checkpoint"], frame["own_maximum"])[0]
 
 
 # Crops and splits

@@ -79,7 +79,7 @@ def gains_over_untrained(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     parts = []
     for study, frame in standing.items():
         trained = frame.drop(index=PRETRAINED, errors="ignore").reindex(columns=["mean", "ci95", "seed_ci95"])
-        over = trained.assign(mean=trained["mean"] - frame["mean"].get(PRETRAINED, 0.0), study=study)
+        over = trained.assign(mean=trained["mean"] - frame["mean"].get(PRETRAINED, np.nan), study=study)
         parts.append(over.reset_index())
     return pd.concat(parts, ignore_index=True)
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import charts, labels, style, svg, tables, titles
+from dmlrc.report import charts, labels, statistics, style, svg, tables, titles
 from dmlrc.report.published import DATASETS
 from dmlrc.report.style import BLUE, GREY, METRICS, ORANGE, RED
 
@@ -284,8 +284,8 @@ def beside_published_figure(points: pd.DataFrame) -> Figure:
             look, label = style.method_style(row.method), labels.method_label(row.method)
             tip = f"{label}: {row.theirs:.1f} % on {dataset}, {row.ours:.1f} % here"
             charts.mark(axis, row.theirs, row.ours, tip, look.marker, color=look.colour, markersize=4.5)
-        rho = part["ours"].corr(part["theirs"], method="spearman")
-        axis.set_title(f"$r_s$ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
+        rho = statistics.rank_test(part["ours"], part["theirs"])["rho"]
+        axis.set_title("" if np.isnan(rho) else f"$r_s$ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     for axis, dataset in zip(axes[-1], datasets, strict=False):

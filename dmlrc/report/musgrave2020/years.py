@@ -21,7 +21,7 @@ BASELINE_CELLS = {
     "low": "printed, lowest",
     "high": "printed, highest",
     "separated": "tuned alike, one model",
-    "concatenated": "tuned alike, four joined",
+    "concatenated": "tuned alike, joined",
 }
 """`baselines` as printed (`labels.cells`)."""
 

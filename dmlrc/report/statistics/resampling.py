@@ -33,10 +33,13 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray]) ->
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
     """The number of pairs of units that x and y put in opposite orders (a tie is in none), and the number of pairs.
 
+    Of the units that both have: NaN is none.
+
     >>> discordant_pairs([1, 2, 3], [1, 3, 2])
     (1, 3)
     """
-    signs = [np.sign(np.subtract.outer(scores, scores)) for scores in (np.asarray(x, float), np.asarray(y, float))]
+    both = np.stack([np.asarray(x, float), np.asarray(y, float)])
+    signs = [np.sign(np.subtract.outer(scores, scores)) for scores in both[:, ~np.isnan(both).any(axis=0)]]
     upper = np.triu_indices(len(signs[0]), 1)
     return int((signs[0] * signs[1] < 0)[upper].sum()), len(upper[0])
 
@@ -46,10 +49,12 @@ def expected_discordant_pairs(scores: ArrayLike, one: ArrayLike, other: ArrayLik
 
     scores: (M,), as measured the first time; one, other: (M,) the standard errors of the two measurements. The true
     scores are taken to be those of `shrink_to_mean`. The value is the mean over the draws, the interval that of the
-    middle 95 %; n: the pairs.
+    middle 95 %; n: the pairs. NaN where an error is.
     """
+    upper, signs = np.triu_indices(len(np.asarray(scores)), 1), []
+    if np.isnan(one).any() or np.isnan(other).any():
+        return Estimate(np.nan, np.nan, np.nan, len(upper[0]), "pairs", REDRAWN)
     scores, random = shrink_to_mean(scores, one), np.random.default_rng(SEED)
-    upper, signs = np.triu_indices(len(scores), 1), []
     for error in (one, other):
         drawn = random.normal(scores, error, (draws, len(scores)))
         signs.append(np.sign(drawn[:, upper[0]] - drawn[:, upper[1]]))

@@ -78,11 +78,12 @@ def parts(records: StudyRecords) -> list[Part]:
 # The arithmetic
 
 
-def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate, Estimate]:
+def two_way(table: pd.DataFrame, error: float = 0.0, of_rows: float = 0.0) -> tuple[float, Estimate, Estimate]:
     """A table of methods (rows) and levels (columns) as method + level + rest: SD of levels, of the rest, of methods.
 
     NaN cells are left out: least squares. error: the variance of a cell by noise, taken out of the rest and, divided by
-    the cells of a row, of the methods. Intervals are those of a variance of normal values; NaN without df.
+    the cells of a row, of the methods. of_rows: that by noise which all cells of a row share, taken out of the methods.
+    Intervals are those of a variance of normal values; NaN without df, and where levels have no methods in common.
     """
     known = table.dropna(how="all").dropna(how="all", axis="columns").to_numpy(float)
     places = np.nonzero(~np.isnan(known))
@@ -92,10 +93,12 @@ def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate, E
     together = float(np.std(fitted[rows.shape[1] :], ddof=1)) if columns.shape[1] > 1 else float("nan")
     df, count = len(cells) - rank, rows.shape[1]
     nothing = Estimate(np.nan, np.nan, np.nan, len(cells), how=CHI)
+    if rank < sum(known.shape) - 1:  # of parts that share neither a row nor a column
+        return float("nan"), nothing, nothing
     if not df:
         return together, nothing, nothing
     square = float(np.sum((cells - design @ fitted) ** 2))
-    own = float(np.var(fitted[:count], ddof=1)), count - 1, error * count / len(cells), count
+    own = float(np.var(fitted[:count], ddof=1)), count - 1, of_rows + error * count / len(cells), count
     return together, _deviation(square / df, df, error, len(cells)), _deviation(*own)
 
 
@@ -154,9 +157,9 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     return [_of_table(*named, "validation", error) for named, error in zip(grids, squares, strict=True)]
 
 
-def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0) -> Part:
-    """The part that a table of methods (rows) and levels (columns) shows. error: as in `two_way`."""
-    mean, (together, *both) = float(table.stack().mean()), two_way(table, error)
+def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0, of_rows: float = 0.0) -> Part:
+    """The part that a table of methods (rows) and levels (columns) shows. error, of_rows: as in `two_way`."""
+    mean, (together, *both) = float(table.stack().mean()), two_way(table, error, of_rows)
     return Part(name, table.shape[1], len(table), on, mean, together / mean, *(part.divided_by(mean) for part in both))
 
 
@@ -209,7 +212,9 @@ def folds(records: StudyRecords) -> Part | None:
     cells = groups.mean().groupby(["method", "setting"]).mean().unstack()
     reruns = scores.groupby(["method", "setting"])["value"].size().mean()
     error = float(np.nan_to_num(groups.var(ddof=1).mean() / reruns))
-    return _of_table("training classes (fold)", cells, error=error)
+    alone = significance.compare(records, metric=METRIC, setting="separated").known
+    searched = float(np.nan_to_num(alone.search) / records.searches)  # the folds of a rerun share its search
+    return _of_table("training classes (fold)", cells, error=error, of_rows=searched)
 
 
 def class_order(records: StudyRecords) -> Part | None:
@@ -231,7 +236,8 @@ def test_classes(records: StudyRecords) -> Part | None:
     drawn = statistics.over_classes(*scored)  # (draws, methods)
     common = drawn.mean(axis=1)
     own = drawn.sub(common, axis=0)
-    variance, count = float((own.std() ** 2).mean()), len(scored[0])
+    methods, count = own.shape[1], len(scored[0])
+    variance = float((own.std() ** 2).mean()) * methods / (methods - 1)  # less their mean, they vary less
     mean, against = float(common.mean()), _deviation(variance, count - 1, 0.0, count)
     both = (estimate.divided_by(mean) for estimate in (against, _spread(records)))
     return Part("test classes", count, drawn.shape[1], "test", mean, float(common.std()) / mean, *both)
@@ -246,9 +252,13 @@ def recipe(records: StudyRecords) -> Part | None:
     return _of_recipes(records, _recipes(_trained_alike(records)))
 
 
+RECIPE_RULE = "sizes == 'one' and below == 'out' and without == 'none' and fewest == 2"
+"""The row of `recipe_rules` that is `recipe`."""
+
+
 @functools.lru_cache(maxsize=16)
 def recipe_rules(records: StudyRecords) -> pd.DataFrame:
-    """`recipe` by every choice of who is compared: a row a choice, the first one that of `recipe`.
+    """`recipe` by every choice of who is compared: a row a choice of which something is known.
 
     Columns: sizes ("one", "any": ensembles too), below ("out", "in": rows below their own untrained start), without (a
     paper, or "none"), fewest (recipes that a loss needs), losses, against and own (fractions, of `Part`), clearly.

@@ -66,7 +66,7 @@ def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """The spread by every choice in which a rule has one value, under what the rule says."""
-    yield "the rule of this page", rules["against"].head(1)
+    yield "the rule of this page", rules.query(measures.RECIPE_RULE)["against"]
     for column, texts in RULES.items():
         for value, part in rules.groupby(column)["against"]:
             yield texts.get(value, f"without {value}"), part
@@ -74,6 +74,8 @@ def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 
 
 def _span(values: pd.Series) -> str:
+    if values.empty:
+        return "–"
     low, middle, high = (labels.one_digit(value) for value in (values.min(), values.median(), values.max()))
     return middle if len(values) == 1 else f"{middle} [{low} to {high}]"
 

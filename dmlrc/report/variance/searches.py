@@ -45,14 +45,14 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Scatter of each loss's searches beside its number of hyperparameters: a row a loss, means over studies.
 
     Of the losses after 2019 too. Columns: hyperparameters, luck (SD of a repetition's mean test MAP@R as a share of the
-    loss's own), late (what the trials after the first HALF add to the best validation MAP@R).
+    loss's own), late (what the next HALF trials after the first add to the best validation MAP@R).
     """
     rows = []
     for study in filter(None, (study for main in edition for study in (main, _later(main)))):
         spaces = {method.name: len(method.space) for method in studies.get(study.name).methods}
         runs = significance.of_searches(significance.scores(study)).groupby("method")
         best = tables.best_after(study)
-        late = (best.max(axis=1) - best.get(HALF, np.nan)).groupby("method").mean()
+        late = (best.get(2 * HALF, np.nan) - best.get(HALF, np.nan)).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
     return table.groupby("method").mean().sort_values("hyperparameters", kind="stable")
