@@ -93,7 +93,7 @@ def _constructed(
     try:
         result = loss(**arguments)
     except TypeError as error:
-        raise UsageError(
+        raise LossError(
             f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
             "hyperparameters: give them in the method's space or settings"
         ) from error
@@ -107,21 +107,19 @@ def _guarded(loss: nn.Module, arguments: Mapping[str, object]) -> nn.Module:
 
 
 def checked_value(name: str, version: int, value: object, embeddings: Tensor) -> Tensor:
-    """Return what the loss of a method gave, if it can be trained. Raises UsageError where it cannot.
+    """Return what the loss of a method gave, if it can be trained. Raises LossError where it cannot.
 
     version: of the embeddings before it was called, which it must not change, nor those of other folds with them.
     """
     if embeddings._version != version:
-        raise UsageError(
-            f"the loss of method {name!r} changes the embeddings that it is given: let it clone them first"
-        )
+        raise LossError(f"the loss of method {name!r} changes the embeddings that it is given: let it clone them first")
     if torch.is_tensor(value) and not value.ndim and value.requires_grad:
         return value
     if not torch.is_tensor(value):
         what = "nothing" if value is None else f"a {type(value).__name__}"
     else:
         what = f"a tensor of shape {tuple(value.shape)}" if value.ndim else "a number that no gradient goes through"
-    raise UsageError(
+    raise LossError(
         f"the loss of method {name!r} returned {what}: it must return a scalar tensor computed from the embeddings"
     )
 

@@ -239,10 +239,10 @@ def photos(
     _print_lines(studies.photos.plan(images, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     too_small = dmlrc.preflight.too_small(chosen, chosen.methods)
-    errors.require("search", "a search for hyperparameters")  # before anything is written
     if check:
         _print_lines([*too_small.values()])
         return
+    errors.require("search", "a search for hyperparameters")  # before anything is written
     studies.own.enter(entry)
     with _interruptible():
         dmlrc.run.run(chosen, workers=workers)

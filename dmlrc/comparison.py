@@ -23,7 +23,7 @@ from dmlrc import run as runner
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.methods import PRETRAINED, Method
 from dmlrc.plan import Plan
-from dmlrc.protocol import TABLE, Study
+from dmlrc.protocol import COMPARISON, TABLE, Study
 from dmlrc.records import StudyRecords
 from dmlrc.studies import recorded
 
@@ -116,10 +116,6 @@ def _make_room(folder: Path) -> None:
             del sys.modules[name]
 
 
-KIND = "comparison"
-"""The kind of study that a comparison is."""
-
-
 def comparison_study(
     study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None
 ) -> Study:
@@ -144,7 +140,7 @@ def comparison_study(
     return replace(
         study,
         name=f"{study.name}{names.COMPARED}",
-        kind=KIND,
+        kind=COMPARISON,
         parent=study.name,
         budget=replace(budget, name="compare", trials=trials or budget.trials, reruns=reruns or budget.reruns),
         repetitions=repetitions or study.repetitions,
@@ -225,7 +221,7 @@ def exported() -> list[Path]:
 
 def _comparisons(root: Path) -> list[str]:
     of_the_name = (name for name in records.recorded_in(root) if name.endswith(names.COMPARED))
-    return [name for name in of_the_name if recorded.facts(root / name).get("kind", KIND) == KIND]
+    return [name for name in of_the_name if recorded.facts(root / name).get("kind", COMPARISON) == COMPARISON]
 
 
 def remove(name: str) -> Path:

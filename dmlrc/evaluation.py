@@ -109,7 +109,8 @@ def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool
     if not binary:
         scores = metrics.evaluate(**test, names=[name for name in names if not isinstance(name, OwnMetric)])
         return scores | {name.name: own_score(name, **test) for name in names if isinstance(name, OwnMetric)}
-    scores = metrics.evaluate_binary(**test, names=[name for name in names if metrics.retrieval.is_retrieval(name)])
+    ranked = [name for name in names if metrics.retrieval.is_retrieval(name)]
+    scores = metrics.evaluate_binary(**test, names=ranked) if ranked else {}
     if clustered := [name for name in names if name in metrics.clustering.NAMES]:
         bits = (test["embeddings"] > 0).float()
         scores |= metrics.evaluate(bits, test["labels"], clustered)

@@ -12,7 +12,7 @@ import numpy as np
 from dmlrc import records, search
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import PRETRAINED, Method
-from dmlrc.protocol import Protocol, Study
+from dmlrc.protocol import RATES, Protocol, Study
 from dmlrc.records import fingerprint
 
 
@@ -119,7 +119,7 @@ class Plan:
         self.study, self.models = study, models
         self.too_small: Mapping[str, str] = {}
         asked = study.methods if methods is None else methods
-        self.chains = [] if study.kind == "rates" else [Chain(None)]  # what chooses a rate reads no test class
+        self.chains = [] if study.kind == RATES else [Chain(None)]  # what chooses a rate reads no test class
         self.chains += [Chain(method, repetition) for repetition in range(study.repetitions) for method in asked]
         self.ended: list[Mapping] = []
         self.stale: list[Mapping] = []

@@ -20,8 +20,9 @@ from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import Method
 from dmlrc.paths import ASIDE
 
-TABLE = "table"
-"""The kind of study that compares methods, and around which others stand."""
+TABLE, EXPERIMENT, RATES, COMPARISON = KINDS = ("table", "experiment", "rates", "comparison")
+"""Kinds of study: methods compared; something varied around such a table; a grid of learning rates, on validation
+classes alone; and methods of one's own beside a table, see `dmlrc.comparison`."""
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRECISIONS = ("float32", "tf32", "bfloat16")
@@ -272,6 +273,10 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
             raise UsageError(f"split {ONE_FOLD!r} of {called} has one fold, not {self.folds}: set folds = 1")
         if self.validates and not self.max_epochs:
             raise UsageError(f"max_epochs of {called} is 0, and nothing to validate is trained: take 1 or more")
+        if self.embedding_dim is None and self.max_epochs and self.frozen_trunk:
+            raise UsageError(
+                f"{called} trains nothing, neither trunk nor embedder: set embedding_dim, or max_epochs = 0"
+            )
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"{called} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):
@@ -349,9 +354,8 @@ class Study:
 
     class_order: "default" (the data set's own) or "random" (seeded by seed).
     repetitions: how often the whole search and its reruns are done, each time with another seed, on the same splits.
-    kind: "table" (methods compared), "experiment" (something varied around a table), "rates" (a grid of learning rates,
-    on validation classes alone) or "comparison" (see `dmlrc.comparison`). parent: the table around which it stands, or
-    whose rates were tried; experiment: its id there, such as "roth2020/samplers".
+    kind: one of `KINDS`. parent: the table around which it stands, or whose rates were tried; experiment: its id there,
+    such as "roth2020/samplers".
     expected: the time that the whole study takes, and on what; shown by `dmlrc study list`.
     """
 
@@ -374,6 +378,8 @@ class Study:
             value = getattr(self, name)
             if not _fits(value, int) or value < least:
                 raise UsageError(f"{name} of study {self.name} is {value!r}: it is a whole number, {least} or more")
+        if self.kind not in KINDS:
+            raise unknown("kind", self.kind, KINDS)
         if self.class_order not in CLASS_ORDERS:
             raise unknown("class_order", self.class_order, CLASS_ORDERS)
         if self.budget.trials > 1 and not self.protocol.validates:
@@ -389,7 +395,7 @@ class Study:
         }
         return replace(self.protocol, **caps)
 
-    def around(self, experiment: str, methods: Iterable[Method], kind: str = "experiment", **changes: Any) -> "Study":
+    def around(self, experiment: str, methods: Iterable[Method], kind: str = EXPERIMENT, **changes: Any) -> "Study":
         """The study `NAME/experiment` around this one: with other methods, and these fields changed."""
         own = {"name": f"{self.name}/{experiment}", "kind": kind, "parent": self.name, "experiment": experiment}
         return replace(self, methods=tuple(methods), **own | changes)
@@ -397,18 +403,18 @@ class Study:
     def rates(self, experiment: str, methods: Iterable[Method], trials: int = 1, **changes: Any) -> "Study":
         """The study around this one that judges learning rates: each method's trials, once, on validation classes."""
         budget = replace(self.budget, name="rate", trials=trials, reruns=0)
-        return self.around(experiment, methods, kind="rates", budget=budget, repetitions=1, **changes)
+        return self.around(experiment, methods, kind=RATES, budget=budget, repetitions=1, **changes)
 
     @property
     def is_cut(self) -> bool:
         """Tell whether it may ask for fewer trials than are recorded, which are cut to these where they are read."""
-        return self.kind in ("comparison", "rates")
+        return self.kind in (COMPARISON, RATES)
 
     @property
     def units(self) -> int:
         """Number of trials and reruns, and the pretrained trunk, except in what chooses a learning rate."""
         of_methods = self.repetitions * len(self.methods) * (self.budget.trials + self.budget.reruns)
-        return of_methods + (self.kind != "rates")
+        return of_methods + (self.kind != RATES)
 
     def method(self, name: str) -> Method:
         """The method of this name."""

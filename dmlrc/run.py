@@ -89,7 +89,7 @@ def run(
     chosen = study.methods if methods is None else methods
     preflight.check_names(study, chosen)
     end = math.inf if seconds is None else time.monotonic() + seconds
-    most = workers or (1 if isinstance(executor, Serial | None) else sys.maxsize)
+    most = workers or (sys.maxsize if executor else 1)
     if executor and not isinstance(executor, Serial | Workers | Dask):  # which send by value themselves what they send
         executor = Foreign(executor)
     how, named = Dispatch(most, proposals, end), methods is not None
@@ -151,6 +151,9 @@ def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
     in_time = contextlib.suppress(_TimeUpError)
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, digests, used, bar):
+            unit = f"{record['method']} {record['kind']} {record['number']}"
+            if "model" in record and todo.has_result_of(record) and not records.is_repeated(record, study.name):
+                bar.write(f"{study.name}: {unit} was trained again for its model, and counts from now on", sys.stderr)
             if record["state"] == "complete" or not todo.has_result_of(record):
                 if is_begun:
                     _write(study.name, record)
@@ -159,7 +162,6 @@ def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
                     is_begun = True
             todo.add(record)
             if record["state"] == "failed":
-                unit = f"{record['method']} {record['kind']} {record['number']}"
                 bar.write(f"{study.name}: {unit} failed: {record['reason']}", file=sys.stderr)
             bar.update(todo.finished - bar.n)
 
@@ -298,7 +300,7 @@ class Dispatch:
         pending: dict[Future, _Task] = {}
         try:
             while waiting or ready or pending:
-                width = min(self.most, executor.slots()) if isinstance(executor, Dask) else self.most
+                width = min(self.most, executor.slots())
                 while (waiting or ready) and len(pending) < width and self.left > self.slowest:
                     if not ready:
                         chain = waiting.pop(0)
@@ -320,6 +322,8 @@ class Dispatch:
                         waiting.insert(0, task.chain)  # its next units wait for all that run side by side
         except Exception:  # what ended well beside it is recorded all the same
             yield from [future.result() for future in pending if future.done() and not future.exception()]
+            for future in pending:  # which another's executor would run to its end, and nobody record
+                future.cancel()
             raise
 
     def _ended(self, pending: dict[Future, _Task], bar: tqdm) -> Iterator[tuple[_Task, dict | None]]:

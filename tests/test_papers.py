@@ -244,6 +244,8 @@ def test_inshop_queries_search_the_gallery_only():
     nearest = hamming == hamming.min(1, keepdims=True)
     hits = (nearest & (labels[asked][:, None] == labels[~asked][None])).sum(1) / nearest.sum(1)  # ties in expectation
     assert evaluate_test(bench, embeddings, binary=True)["precision_at_1"] == pytest.approx(hits.mean())
+    clusters = replace(bench, protocol=replace(bench.protocol, test_metrics=("nmi",)))
+    assert evaluate_test(clusters, embeddings, binary=True).keys() == {"nmi"}  # without a search among bits
 
 
 def test_zhai_squashes_photographs_and_the_others_cut_them():

@@ -100,6 +100,7 @@ def test_a_setting_that_is_introduced_later_changes_no_digest():
         ({"crop_scale": (0.5, 1.5)}, "crop_scale of .* is from 0.5 to 1.5: it rises, above 0, at most 1"),
         ({"crop_scale": (0.5,)}, r"crop_scale of .* is \(0.5,\): it is a tuple, each a number"),
         ({"crop_ratio": (0, 1)}, "crop_ratio of .* is from 0 to 1: it rises, above 0$"),
+        ({"embedding_dim": None, "frozen_trunk": True}, "trains neither trunk nor embedder: set embedding_dim, or max"),
         ({"crop_ratio": (1.0, float("inf"))}, "crop_ratio of .* is from 1.0 to inf: it rises, above 0$"),
     ],
 )
@@ -126,6 +127,7 @@ def test_what_may_be_left_out_may_be():
         *(({"name": name}, "are those of records set aside") for name in ("replaced-x", "mine/replaced-x")),
         ({"seed": -1}, "seed of study mine is -1: it is a whole number, 0 or more"),
         ({"repetitions": 1.5}, "repetitions of study mine is 1.5: it is a whole number, 1 or more"),
+        ({"kind": "rate"}, "unknown kind 'rate': did you mean 'rates'"),
         ({"class_order": "alphabet"}, "unknown class_order 'alphabet': known are default, random"),
     ],
 )

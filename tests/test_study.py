@@ -334,6 +334,33 @@ def test_an_executor_that_is_broken_is_one_sentence_and_loses_nothing(tiny, fini
     same(facts(), finished[0])
 
 
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("raise ValueError('no root')", "the loss of method 'mine' fails, line"),
+        ("self.forward = lambda embeddings, labels: embeddings.detach().sum()", "that no gradient goes through"),
+    ],
+)
+def test_a_loss_that_cannot_be_made_or_trained_with_some_hyperparameters_fails_in_those_trials_alone(tiny, fault, says):
+    second = plan.next_units(tiny, plan.Chain(cell()), proposals=2)[1].params["margin"]
+    source = f"""
+import torch
+
+class Mine(torch.nn.Module):
+    def __init__(self, margin):
+        super().__init__()
+        if abs(margin - {second}) < 1e-9:
+            {fault}
+
+    def forward(self, embeddings, labels):
+        return -(embeddings @ embeddings.T).mean()
+"""
+    run.run(tiny, methods=[cell(source)], proposals=2)
+    trials = records.load("tiny").trials.set_index("trial")
+    assert trials["state"].to_dict() == {0: "complete", 1: "failed"}
+    assert says in trials["reason"][1]
+
+
 def test_a_loss_that_fails_with_some_hyperparameters_is_recorded_and_the_search_goes_on(tiny, capsys):
     second = plan.next_units(tiny, plan.Chain(cell()), proposals=2)[1].params["margin"]
     fails = "    if abs(margin - {}) < 1e-9:\n        raise ValueError('no root')\n    return -pull"

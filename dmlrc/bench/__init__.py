@@ -69,7 +69,7 @@ def search_space(study: str, method: str) -> SearchSpace:
 
     Returns
     -------
-    name -> Float, Int or Choice
+    name -> Float or Int
 
     Raises
     ------

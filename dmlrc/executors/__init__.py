@@ -49,6 +49,10 @@ def pool(workers: int) -> Executor:
 class Serial(Executor):
     """Runs each task in this process, at once."""
 
+    def slots(self) -> int:
+        """How many tasks it can run at once, as of every executor here."""
+        return 1
+
     def submit(self, fn, /, *args, **kwargs) -> Future:
         future = Future()
         future.set_result(fn(*args, **kwargs))
@@ -64,10 +68,14 @@ class Workers(Executor):
     """
 
     def __init__(self, count: int):
+        self._count = count
         self._all: set[loky.ProcessPoolExecutor] = set()
         self._free: queue.Queue[loky.ProcessPoolExecutor | None] = queue.Queue()
         for _ in range(count):
             self._free.put(None)  # is started when it is needed
+
+    def slots(self) -> int:
+        return self._count
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
         worker, task = self._free.get() or self._start(), by_value((fn, args, kwargs))
@@ -92,7 +100,7 @@ class Workers(Executor):
         self._free.put(worker)
 
     def __exit__(self, kind, *error) -> None:
-        for worker in self._all:  # on an error, Ctrl-C too, nobody waits for what is under way
+        for worker in list(self._all):  # on an error, Ctrl-C too, nobody waits for what is under way
             worker.shutdown(wait=kind is None, kill_workers=kind is not None)
 
 
@@ -101,6 +109,10 @@ class Foreign(Executor):
 
     def __init__(self, executor: Executor):
         self._executor = executor
+
+    def slots(self) -> int:
+        """The processes of a pool, which concurrent.futures, loky and mpi4py call alike; of others it is not known."""
+        return getattr(self._executor, "_max_workers", None) or sys.maxsize
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
         """Hand a task on. Raises DmlrcError where the processes are gone for good, unlike those of `Workers`."""

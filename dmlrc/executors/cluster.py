@@ -83,6 +83,8 @@ class Dask(Executor):
     def _pass_on(self, done: Future, future: Future) -> None:
         import distributed
 
+        if future.cancelled():  # by `run`, which is at its end
+            return
         if done.cancelled():
             future.set_exception(self._gone())
         elif isinstance(done.exception(), distributed.KilledWorker):
@@ -104,7 +106,7 @@ class Dask(Executor):
 
     def _workers(self) -> dict[str, Mapping[str, Any]]:
         """The workers that there are, by address: those that were not here before are checked."""
-        workers = self._client.scheduler_info()["workers"]
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]  # by default Dask names some
         if not workers and not self._checked:
             raise UsageError(f"{self._name} has no workers: start some {_HOW}")
         for address, worker in workers.items():

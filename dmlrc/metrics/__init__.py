@@ -54,7 +54,8 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
 
     Returns
     -------
-    metric name -> value: fractions of 1, but for means and distances, which have the unit of the embeddings
+    metric name -> value: fractions of 1, but for counts, rho (nats), mean products (the square of the embeddings' unit)
+        and distances (their unit)
 
     Raises
     ------

@@ -32,7 +32,7 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
     if bad := int((~torch.isfinite(embeddings)).any(dim=1).sum()):
         raise DivergedError(f"{bad} of {len(embeddings)} {what} hold NaN or infinite values: the model diverged")
     if fault := out_of_range(embeddings):
-        raise UsageError(f"{what} {fault}: divide them by a constant, no metric but pi changes")
+        raise UsageError(f"{what} {fault}: divide them by a constant, which changes only pi and the mean products")
     return embeddings
 
 

@@ -190,8 +190,10 @@ def embed(
     model.to(device).eval()
     outputs = []
     starts = range(0, len(images), batch_size)
-    for start in tqdm(starts, desc=desc, unit="batch", leave=False, delay=1, disable=desc is None):
-        batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
-        outputs.append(model(preprocess(batch)).float().cpu().numpy())
-    model.train(training)
+    try:
+        for start in tqdm(starts, desc=desc, unit="batch", leave=False, delay=1, disable=desc is None):
+            batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
+            outputs.append(model(preprocess(batch)).float().cpu().numpy())
+    finally:
+        model.train(training)
     return np.concatenate(outputs)

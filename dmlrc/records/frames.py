@@ -100,7 +100,7 @@ class StudyRecords:
 
     @property
     def searches(self) -> int:
-        """Number of searches with a rerun, of the method with the most: one without has nothing to compare."""
+        """Number of searches with a rerun, up to the last: a method without one has nothing to compare."""
         return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
 
     @property

@@ -70,7 +70,7 @@ class UnitRecord(_Strict):
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
     proposals: PositiveInt = 1
-    params: dict[str, bool | Finite | str]
+    params: dict[str, bool | Finite | str | None]
     space: dict[
         str, tuple[Finite, Finite] | _Choices
     ] = {}  # what was searched, from where to where; older records do not say
@@ -114,9 +114,9 @@ class UnitRecord(_Strict):
             raise ValueError(f"value is {self.value}, and the mean of its runs is {fmean(validated)}")
 
     def _check_params(self) -> None:
-        """Raise ValueError for a parameter outside of what was searched; words are of a choice alone."""
-        for name, value in self.params.items():
-            if isinstance(value, str) and not isinstance(self.space.get(name), _Choices):
+        """Raise ValueError for a parameter outside of what was searched; words are of a choice, or fixed."""
+        for name, value in self.params.items() if self.space else ():
+            if (value is None or isinstance(value, str)) and not isinstance(self.space.get(name), _Choices):
                 raise ValueError(f"params.{name} is {value!r}, which is no number")
         for name, searched in self.space.items():
             value = self.params.get(name)

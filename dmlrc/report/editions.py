@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dmlrc import paths, records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.names import current
-from dmlrc.protocol import TABLE
+from dmlrc.protocol import EXPERIMENT, RATES, TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.report import repetitions
 from dmlrc.studies import experiments
@@ -123,7 +123,7 @@ def require_table(name: str, kind: str, parent: str | None, trials: int, folds: 
             f"study {name!r} has one fold, but chapters show what the models of several folds reach together: give "
             f"one with folds = 2 or more; `dmlrc study show {name}` shows it alone"
         )
-    what = {"rates": "tried learning rates of", "experiment": "is an experiment around"}.get(kind)
+    what = {RATES: "tried learning rates of", EXPERIMENT: "is an experiment around"}.get(kind)
     problem = f"{what} {parent!r}" if what else "has no searches"
     raise UsageError(
         f"study {name!r} {problem}, but chapters are made of methods tables: give "

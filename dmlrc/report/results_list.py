@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dmlrc import comparison, paths, records
-from dmlrc.protocol import TABLE
+from dmlrc import paths, records
+from dmlrc.protocol import COMPARISON, RATES, TABLE
 from dmlrc.report import labels, titles
 
 MEASURED = {
@@ -40,18 +40,18 @@ def _line(name: str) -> str:
 
 
 def _command(name: str, meta: Mapping[str, Any]) -> str:
-    if meta["kind"] != comparison.KIND:
+    if meta["kind"] != COMPARISON:
         return f"dmlrc study run {name}"
     [file] = paths.committed(name).glob("*.py")
     return f"dmlrc compare {file.relative_to(paths.results().parent)} --study {meta['parent']} --submit"
 
 
 def _what(name: str, meta: Mapping[str, Any]) -> str:
-    if meta["kind"] == comparison.KIND:
+    if meta["kind"] == COMPARISON:
         return f"board: the loss {Path(name).name}, from a file"
     if meta["kind"] == TABLE:
         return f"{titles.METHODS_TABLE}: {titles.title(name)}, {labels.trunk(meta['protocol'])}"
-    if meta["kind"] == "rates":
+    if meta["kind"] == RATES:
         paper = titles.paper(meta["protocol"]["paper"])
         of = "of the embedder alone, " if meta["experiment"] == "embedder-rates" else ""
         return f"learning rates tried on validation classes, {of}for the protocol of {paper}"

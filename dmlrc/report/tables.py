@@ -12,6 +12,7 @@ from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
 from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
+from dmlrc.protocol import RATES
 from dmlrc.records import PRETRAINED, StudyRecords, derived_once
 from dmlrc.report import importances, power, published
 from dmlrc.report.statistics import as_array, by_luck_of_seeds, noise, of_groups, rank_test, summary
@@ -411,7 +412,7 @@ def rates(protocol: str) -> pd.DataFrame:
 
     rows = {}
     for study in studies.STUDIES.values():
-        is_search = study.kind == "rates" and all(method.level is None for method in study.methods)
+        is_search = study.kind == RATES and all(method.level is None for method in study.methods)
         if not is_search or study.protocol.name != protocol:
             continue
         if (trials := records.find(study.name)) is None:

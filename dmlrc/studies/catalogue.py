@@ -8,7 +8,7 @@ from dmlrc import names, paths
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FIXED, FULL, QUICK, SMOKE, TABLE, TEST_METRICS, Budget, Protocol, Study
+from dmlrc.protocol import EXPERIMENT, FIXED, FULL, QUICK, SMOKE, TABLE, TEST_METRICS, Budget, Protocol, Study
 from dmlrc.studies import adapted, early, gpu_hours, own, tuned
 
 _COSTLY = (
@@ -37,7 +37,7 @@ def _fixed(dataset: str, protocol: Protocol, methods: tuple[Method, ...], suffix
         FIXED,
         methods,
         # the Reality Check has no table of In-Shop, so what stands around it stands around that of Zhai and Wu
-        kind=TABLE if dataset == "inshop" else "experiment",
+        kind=TABLE if dataset == "inshop" else EXPERIMENT,
         parent=None if dataset == "inshop" else f"{dataset}-musgrave2020",
         experiment=experiment,
         expected=gpu_hours.calculated(dataset, protocol, methods, FIXED.reruns),
@@ -409,7 +409,8 @@ def known() -> dict[str, Study]:
     mine, around = own_studies(), {}
     for study in mine.values():
         for experiment in _around(study):
-            name = names.folded(experiment.name).replace("-order-", "-order")  # one word, as from the first
+            own = experiment.name.removeprefix(study.name)
+            name = study.name + names.folded(own).replace("-order-", "-order")  # one word, as from the first
             around[name] = replace(experiment, name=name)
     return STUDIES | mine | around
 

@@ -1,7 +1,7 @@
 """The experiments around a main study, and their records."""
 
 from dmlrc import records
-from dmlrc.protocol import Study
+from dmlrc.protocol import EXPERIMENT, Study
 from dmlrc.records import StudyRecords
 from dmlrc.studies import catalogue
 
@@ -9,13 +9,13 @@ from dmlrc.studies import catalogue
 def experiments_around(main: str) -> dict[str, Study]:
     """The experiments around a methods table: id -> study, as "roth2020/samplers"."""
     known = catalogue.known().values()
-    return {study.experiment: study for study in known if study.parent == main and study.kind == "experiment"}
+    return {study.experiment: study for study in known if study.parent == main and study.kind == EXPERIMENT}
 
 
 def around() -> set[str]:
     """The names of all studies that are experiments around another one."""
     known = catalogue.known()
-    return {study.name for study in known.values() if study.kind == "experiment" and study.parent in known}
+    return {study.name for study in known.values() if study.kind == EXPERIMENT and study.parent in known}
 
 
 def load_experiment(main: str, name: str) -> StudyRecords | None:

@@ -14,7 +14,7 @@ from typing import Any
 from dmlrc import names, paths
 from dmlrc.errors import DmlrcError
 from dmlrc.methods import PRETRAINED, Method
-from dmlrc.protocol import Budget, Study
+from dmlrc.protocol import COMPARISON, Budget, Study
 from dmlrc.studies import catalogue
 
 _FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
@@ -54,7 +54,7 @@ def made_in_python() -> list[Study]:
     studies, known = [], catalogue.known()
     names = {name for root in (paths.runs(), paths.results()) for name in paths.recorded_in(root)}
     for name in sorted(names - known.keys()):
-        if all(facts(folder).get("kind") not in (None, "comparison") for folder in paths.recorded(name)):
+        if all(facts(folder).get("kind") not in (None, COMPARISON) for folder in paths.recorded(name)):
             with contextlib.suppress(DmlrcError):  # of damaged ones `dmlrc study check` says more
                 studies.append(named(name))
     return studies

@@ -9,7 +9,7 @@ import torch
 from dmlrc import metrics
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import own_score
-from dmlrc.protocol import OwnMetric, Study
+from dmlrc.protocol import OwnMetric, Study, own_metric
 from dmlrc.records import fingerprint
 from dmlrc.records.schema import FRACTIONS
 
@@ -24,7 +24,7 @@ def with_metrics(study: Study, name: str, *own: Callable[..., float]) -> Study:
     Raises UsageError for one whose name cannot be that of a metric, that fails on random embeddings, or gives no
     number.
     """
-    known, own_metrics = {*metrics.names(), *study.protocol.test_metrics}, []
+    known, own_metrics = {*metrics.names(), *(own_metric(name) or name for name in study.protocol.test_metrics)}, []
     for metric in own:
         called = getattr(metric, "__name__", type(metric).__name__) if callable(metric) else repr(metric)
         if not callable(metric) or not called.isidentifier():

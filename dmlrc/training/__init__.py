@@ -171,7 +171,8 @@ class Learner:
         seed_all(fold.seed)
         self.model = task.make_model().to(device)
         self.model.normalize = normalized(method)
-        self.loss = build_loss(method, task.params, len(classes), self.model.embedding_dim).to(device)
+        with failing(method, "loss"):
+            self.loss = build_loss(method, task.params, len(classes), self.model.embedding_dim).to(device)
         if protocol.class_share < 1:
             self.loss = SubsampledClasses(self.loss, protocol.class_share)
         self.trunk = [weight for weight in self.model.trunk.parameters() if weight.requires_grad]
@@ -404,7 +405,8 @@ def check_choices(method: Method | None, protocol: Protocol) -> None:
             raise unknown(f"{what} of method {method.name!r}" if method else what, name, known)
     for key in ("test_metrics", "val_metrics", "train_metrics"):
         for name in getattr(protocol, key):
-            if not (isinstance(name, OwnMetric) or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
+            own = isinstance(name, OwnMetric) and key == "test_metrics"
+            if not (own or name in metrics.names() or metrics.retrieval.is_retrieval(name)):
                 raise unknown(f"metric in {key}", name, metrics.names())
 
 

@@ -169,5 +169,7 @@ def test_one_that_is_wrong_is_refused_at_once_in_a_sentence():
         assert "\n" not in str(refused.value)
     with pytest.raises(UsageError, match="'width', as another one: rename it"):
         with_metrics(width, width)
+    with pytest.raises(UsageError, match="'width', as another one: rename it"):  # an edited cell, run again
+        studies.with_metrics(with_metrics(width), "again", width)
     with pytest.raises(UsageError, match=r"is no name: for a metric of your own, take `dmlrc.studies.with_metrics"):
         replace(SMOKE.protocol, test_metrics=(width,))
