@@ -85,7 +85,9 @@ class RetrievalModel(nn.Module):
     def __init__(self, configuration: Configuration, weights: Sequence[Weights]):
         super().__init__()
         self.configuration = given = configuration
-        trunk = fixed_trunk(given.trunk, given.weights)  # as `dmlrc.inputs` makes the part that stays as it is
+        # where all of it trained, nothing stays of the weights with which it began
+        kept = given.weights if given.frozen_trunk or given.train_from else None
+        trunk = fixed_trunk(given.trunk, kept)  # as `dmlrc.inputs` makes the part that stays as it is
         if given.digests and weights_digest(given.trunk, given.weights) != given.digests:
             raise DmlrcError(
                 f"the weights {given.weights!r} of {given.trunk} are others than those on which this model of study "

@@ -126,7 +126,7 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
 def _imagenet_file(name: str) -> Path:
     """The file of the ImageNet weights, downloaded if need be."""
     if name == "conv4":
-        raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
+        raise UsageError("conv4 has no ImageNet weights: let weights be none, or the path of a state_dict")
     if name == "inception_v3_mixed7a":
         raise UsageError(
             f"the ImageNet weights of {name} come from the file {files.MIXED7A_FILE}: put it into the folder "

@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
 def _words(value: Any) -> str:
     """
     >>> _words({"kind": "Float", "low": 0, "high": 0.5, "log": True}), _words({"kind": "Int", "low": 1, "high": 2})
-    ('0 to 0.5 (log)', '1 to 2')
+    ('0 to 0.5 (log)', 'whole numbers from 1 to 2')
     >>> _words(None), _words(0.5), _words({"kind": "Choice", "values": ["cosine", "dot"]})
     ('none', '0.5', 'cosine or dot')
     """
@@ -140,7 +140,9 @@ def _words(value: Any) -> str:
     if isinstance(value, dict) and "values" in value:
         return " or ".join(map(str, value["values"]))
     if isinstance(value, dict):
-        return f"{value['low']:g} to {value['high']:g}{' (log)' if value.get('log') else ''}"
+        span = f"{value['low']:g} to {value['high']:g}{' (log)' if value.get('log') else ''}"
+        span += "" if value.get("first") is None else f", at first {value['first']:g}"
+        return f"whole numbers from {span}" if value.get("kind") == "Int" else span
     return "none" if value is None else str(value)
 
 

@@ -194,6 +194,15 @@ def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
         assert torch.allclose(models.load(tmp_path / "a.safetensors")(images), joined, atol=1e-6)
 
 
+def test_a_network_that_trained_whole_needs_nothing_of_the_weights_with_which_it_began(tmp_path):
+    trained = models.EmbeddingModel(models.create_trunk("conv4", None), 8).eval()
+    given = replace(OLD, weights="of-another-machine.pth")
+    (tmp_path / "a.safetensors").write_bytes(saved.pack(given, [trained.state_dict()]))
+    images = torch.rand(3, 1, 28, 28)
+    with torch.no_grad():
+        assert torch.allclose(models.load(tmp_path / "a.safetensors")(images), trained(images), atol=1e-6)
+
+
 @pytest.mark.parametrize(("dataset", "ink"), [("omniglot", True), ("glyphs", False), ("folder:mine", False)])
 def test_an_image_is_embedded_as_those_of_its_data_set_were_stored(dataset, ink):
     model = saved.RetrievalModel(replace(OLD, dataset=dataset), [])
