@@ -251,13 +251,9 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
                 "take `dmlrc.studies.with_metrics(study, NAME, metric)`"
             )
         _check(self, called, _LEAST)
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        _check_choices(self)
         if not self.test_metrics:
             raise UsageError(f"test_metrics of {called} are none, so that no score is recorded: name some")
-        if strange := [name for name in self.arrays if name not in ARRAYS]:
-            raise unknown("array", strange[0], ARRAYS)
         for name, most in (("crop_scale", 1), ("crop_ratio", math.inf)):
             low, high = getattr(self, name)
             if not 0 < low <= high <= most or math.isinf(high):
@@ -273,10 +269,8 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
             raise UsageError(f"split {ONE_FOLD!r} of {called} has one fold, not {self.folds}: set folds = 1")
         if self.validates and not self.max_epochs:
             raise UsageError(f"max_epochs of {called} is 0, and nothing to validate is trained: take 1 or more")
-        if self.embedding_dim is None and self.max_epochs and self.frozen_trunk:
-            raise UsageError(
-                f"{called} trains nothing, neither trunk nor embedder: set embedding_dim, or max_epochs = 0"
-            )
+        if self.frozen_trunk and self.embedding_dim is None and self.max_epochs:
+            raise UsageError(f"{called} trains neither trunk nor embedder: set embedding_dim, or max_epochs = 0")
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"{called} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):
@@ -298,6 +292,15 @@ class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSet
 def default_settings() -> dict[str, Any]:
     """The protocol's settings that have a default, with it: what a record that is older than a setting means by it."""
     return {setting.name: setting.default for setting in fields(Protocol) if setting.default is not MISSING}
+
+
+def _check_choices(protocol: Protocol) -> None:
+    """Raise UsageError for a word that a setting does not know."""
+    for name, known in _CHOICES.items():
+        if getattr(protocol, name) not in known:
+            raise unknown(name, getattr(protocol, name), known)
+    if strange := [name for name in protocol.arrays if name not in ARRAYS]:
+        raise unknown("array", strange[0], ARRAYS)
 
 
 @dataclass(frozen=True)

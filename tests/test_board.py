@@ -252,7 +252,7 @@ def test_without_the_study_there_is_nothing_to_stand_beside(monkeypatch):
     monkeypatch.setattr(board, "entries", lambda base=None: ["glyphs-smoke/board/mine"])
     with pytest.raises(MissingDataError, match="dmlrc study run glyphs-smoke"):
         board.load_board(BASE)
-    with pytest.raises(UsageError, match="entry"):
+    with pytest.raises(UsageError, match="unknown entry 'glyphs-smoke/board/none'"):
         list(board.check_board("glyphs-smoke/board/none"))
 
 

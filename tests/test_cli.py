@@ -1,8 +1,11 @@
 """The command line: what it prints, its exit codes, one sentence for each mistake."""
 
 import multiprocessing
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -35,11 +38,35 @@ def commands(command, path=()):
         yield from commands(each, (*path, name))
 
 
+ROOT = Path(__file__).parents[1]
 COMMANDS = list(commands(typer.main.get_command(cli.app)))
 
 
-def test_the_commands_are_those_of_the_readme():
-    assert {("study", "check"), ("study", "run"), ("data", "fetch"), ("photos",), ("book",)} <= set(COMMANDS)
+def shown_commands():
+    """The words of every `dmlrc ...` line in the shell blocks of the README and the pages of the book."""
+    for page in (ROOT / "README.md", *sorted((ROOT / "book").glob("*.md"))):
+        for block in re.findall(r"```(?:shell|bash)\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in re.findall(r"^\s*dmlrc .*$", block, re.MULTILINE):
+                yield shlex.split(line, comments=True)[1:]
+
+
+def test_every_command_that_a_page_shows_has_these_options():
+    found = list(shown_commands())
+    assert len(found) > 20
+    for words in found:
+        command, rest = typer.main.get_command(cli.app), words
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command, rest = command.commands[rest[0]], rest[1:]
+        assert getattr(command, "invoke_without_command", True), words
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= known, words
+
+
+def test_the_options_of_a_run_arrive(monkeypatch):
+    given = []
+    monkeypatch.setattr(dmlrc.run, "run", lambda *arguments, **options: given.append((arguments[3], options)))
+    lines("study", "run", "glyphs-smoke", *["--workers", "2", "--seconds", "600", "--proposals", "4", "--save-models"])
+    assert given == [(2, {"proposals": 4, "seconds": 600, "save_models": True})]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -265,8 +265,14 @@ def test_workers_that_cannot_be_used_are_named():
         told_of({"a": worker(), "b": worker(2)}).slots()
     with pytest.raises(UsageError, match="tcp://here has no workers: start some with TLS"):
         told_of({}).slots()
-    with pytest.raises(UsageError, match=r"the worker a has torch 1\.0 instead of"):
-        told_of({"a": worker()}, cluster.versions() | {"torch": "1.0"}).slots()
+    for what in ("dmlrc", "torch", "Python"):
+        with pytest.raises(UsageError, match=rf"the worker a has {what} 1\.0 instead of"):
+            told_of({"a": worker()}, cluster.versions() | {what: "1.0"}).slots()
+    later = told_of(workers := {"a": worker()})
+    assert later.slots() == 1
+    workers["b"] = worker(2)
+    with pytest.raises(UsageError, match="the worker b has 2 threads"):
+        later.slots()
     with pytest.raises(UsageError, match=r"the worker a cannot run dmlrc .*No module named"):
         told_of({"a": worker()}, ModuleNotFoundError("No module named 'dmlrc'")).slots()
     one = told_of({"a": worker()})

@@ -377,7 +377,7 @@ def test_spaces_settings_batches_and_changes_are_named_with_both_values():
     told = fingerprint.fingerprint_of(method)
     for changes, says in (
         ({"space": {"margin": Float(0.5, 1), "k": Int(1, 5)}}, "its search space (margin 0 to 1 -> 0.5 to 1)"),
-        ({"space": {"margin": Float(0, 1)}}, "its search space (k 1 to 5 -> none)"),
+        ({"space": {"margin": Float(0, 1)}}, "its search space (k whole numbers from 1 to 5 -> none)"),
         ({"settings": {"beta": 1.3}}, "its settings (beta 1.2 -> 1.3)"),
         ({"classes_per_batch": 4}, "its batches (classes_per_batch 8 -> 4)"),
         ({"sampler": "random"}, "its batches (sampler none -> random)"),

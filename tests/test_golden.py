@@ -45,12 +45,15 @@ def test_what_the_book_shows_is_what_it_was(path, new):
 def test_every_number_of_a_text_is_given_to_it(request, tmp_path_factory):
     if not any(item.path.stem == "test_chapters" for item in request.session.items):
         pytest.skip("the published book is executed for other tests; `test_guards.py` looks alone")
+    numbers = 0
     for path in books.of(PUBLISHED, tmp_path_factory).chapters.glob("*.ipynb"):
         cells = nbformat.read(path, as_version=4).cells
         asked = {name for cell in cells for name in re.findall(r"\{glue:text\}`([^`:]+)", cell.source)}
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         given = {output.get("metadata", {}).get("scrapbook", {}).get("name") for output in outputs}
         assert asked <= given, path.stem
+        numbers += len(asked)
+    assert numbers > 300
 
 
 def test_a_file_is_made_without_the_rest_of_the_book(tmp_path_factory):

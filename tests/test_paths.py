@@ -24,6 +24,14 @@ def test_a_variable_may_begin_with_the_users_home_and_an_empty_one_is_none(name,
     assert where() == Path.home() / "studies"
 
 
+def test_the_home_is_the_clone_and_elsewhere_the_folder_of_the_call(monkeypatch, tmp_path):
+    monkeypatch.delenv("DMLRC_HOME")
+    assert paths.home() == Path(__file__).parents[1]
+    monkeypatch.setattr(paths, "_CHECKOUT", tmp_path / "site-packages")
+    monkeypatch.chdir(tmp_path)
+    assert paths.home() == tmp_path
+
+
 def test_the_home_of_a_user_who_is_not_known_is_told_in_a_sentence(monkeypatch):
     calls = {"DMLRC_RUNS": paths.runs, "DMLRC_CACHE": paths.cache, "DMLRC_DATA": lambda: data.load("cub200")}
     for name, call in calls.items():

@@ -232,7 +232,7 @@ def test_what_cannot_be_is_refused_with_its_file_and_field(unit_file, broken, sa
         records.load("fake-study")
     text = str(refused.value)
     assert str(path) in text
-    assert says in text
+    assert says in text.replace(str(path.parent.parent), "")
     assert "\n" not in text
     assert ("ove it" in text) or ("delete it" in text)
     assert records.problems("fake-study") == [text]
@@ -640,28 +640,10 @@ def sealed_again(folder):
     records.write_sealed(folder / "meta.json", without_checksum(folder / "meta.json") | {"sha256": sums})
 
 
-DAMAGES = {
-    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
-    "empty": lambda path: path.write_bytes(b""),
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "text": lambda path: path.write_text("not a table"),
-    "head flipped": lambda path: path.write_bytes(b"XXXX" + path.read_bytes()[4:]),
-    "one bit flipped": lambda path: path.write_bytes(flip(path.read_bytes())),
-    "tail cut": lambda path: path.write_bytes(path.read_bytes()[:-8]),
-    "gone": lambda path: path.unlink(),
-}
-
-
-@pytest.mark.parametrize(
-    ("frame", "damage"),
-    [
-        *(("scores", damage) for damage in DAMAGES),
-        *((frame, "one bit flipped") for frame in ("trials", "runs", "curves")),
-    ],
-)
-def test_damaged_tables_are_named(committed, frame, damage):
-    path = committed / f"{frame}.parquet"
-    DAMAGES[damage](path)
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(flip(path.read_bytes())), lambda path: path.unlink()])
+def test_damaged_tables_are_named(committed, damage):
+    """One sentence for `load` and for `problems`; `test_damage.py` has every kind of damage."""
+    damage(committed / "scores.parquet")
     with pytest.raises(DmlrcError) as refused:
         records.load("fake-study")
     assert str(committed) in str(refused.value)
@@ -681,26 +663,6 @@ def test_curves_are_read_when_they_are_asked_for_also_of_records_made_of_others(
     assert read.count(size) == 1
     again = pickle.loads(pickle.dumps(records.load("fake-study")))
     assert again.curves.equals(found.curves)
-
-
-@pytest.mark.parametrize(
-    ("frame", "column", "value"),
-    [
-        ("scores", "value", 7.0),
-        ("scores", "value", np.nan),
-        ("trials", "value", -1.0),
-        ("trials", "state", "finished"),
-        ("trials", "params", "{"),
-        ("runs", "state", "finished"),
-    ],
-)
-def test_impossible_values_in_tables_are_refused(committed, frame, column, value):
-    path = committed / f"{frame}.parquet"
-    table = pd.read_parquet(path)
-    table[column] = [value, *table[column][1:]]
-    table.to_parquet(path, index=False)
-    with pytest.raises(DmlrcError, match="not what was exported"):
-        records.load("fake-study")
 
 
 @pytest.mark.parametrize(
@@ -761,7 +723,8 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
         cli.main()
     assert ended.value.code == 0
     assert "every record of 1 study is sound" in capsys.readouterr().out
-    DAMAGES["truncated"](committed / "scores.parquet")
+    damaged = committed / "scores.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-8])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr()

@@ -128,6 +128,7 @@ def test_every_method_of_the_reality_check_can_be_searched():
 def test_the_published_optima_lie_in_the_search_spaces(method):
     optima = published.hyperparameters()
     rows = optima[(optima["method"] == method.name) & (optima["batch_size"] == 32)].dropna(subset=["value"])
+    assert len(rows) or method.name in ("ntxent", "margin_per_class")
     for row in rows.itertuples():
         name = LOSS_WEIGHTS_LR if row.hyperparameter.endswith(" lr") else row.hyperparameter.removeprefix("init ")
         searched = {m.name: m for m in musgrave2020.SOP_METHODS} if row.dataset == "SOP" else {method.name: method}

@@ -346,7 +346,7 @@ def test_a_loss_that_cannot_be_made_or_trained_with_some_hyperparameters_fails_i
     source = f"""
 import torch
 
-class Mine(torch.nn.Module):
+class loss(torch.nn.Module):
     def __init__(self, margin):
         super().__init__()
         if abs(margin - {second}) < 1e-9:
@@ -596,6 +596,9 @@ def test_what_makes_a_gpu_repeat_itself_is_put_back(monkeypatch, workspace):
 
 class Unending(Executor):
     """Runs units in this process, but those of the method "slow" never end."""
+
+    def slots(self):
+        return 2
 
     def submit(self, fn, unit):
         future = Future()

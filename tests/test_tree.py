@@ -39,7 +39,7 @@ def test_the_root_holds_what_is_read_first():
     assert len(modules) <= 16, modules
 
 
-BUDGETS = {"library": (17_781, 10_000), "report": (18_504, 11_000)}
+BUDGETS = {"library": (17_820, 10_000), "report": (18_590, 11_000)}
 """Of a part the lines, and the lines of code alone: without imports, docstrings, comments and blank lines."""
 
 
@@ -273,7 +273,7 @@ def listed():
 
 
 def test_the_main_path_is_short():
-    assert len(listed()) <= 23  # 20 was the aim; CONTRIBUTING.md says what keeps it from that
+    assert 15 < len(listed()) <= 23  # 20 was the aim; CONTRIBUTING.md says what keeps it from that
     assert len({file for file, _ in listed()}) < 12
 
 

@@ -50,7 +50,7 @@ class Serial(Executor):
     """Runs each task in this process, at once."""
 
     def slots(self) -> int:
-        """How many tasks it can run at once, as of every executor here."""
+        """Number of tasks that it can run at once, as every executor here tells."""
         return 1
 
     def submit(self, fn, /, *args, **kwargs) -> Future:

@@ -115,7 +115,7 @@ class UnitRecord(_Strict):
 
     def _check_params(self) -> None:
         """Raise ValueError for a parameter outside of what was searched; words are of a choice, or fixed."""
-        for name, value in self.params.items() if self.space else ():
+        for name, value in self.params.items() if self.space or self.kind == "trial" else ():
             if (value is None or isinstance(value, str)) and not isinstance(self.space.get(name), _Choices):
                 raise ValueError(f"params.{name} is {value!r}, which is no number")
         for name, searched in self.space.items():

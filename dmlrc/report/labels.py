@@ -377,7 +377,7 @@ def count_of_runs(records: StudyRecords) -> str:
     """The finished reruns of a method, or trials where none was run again; "fewest to most" where methods differ."""
     frame, noun = (records.trials, "trial") if records.reruns.empty else (records.reruns, "rerun")
     counts = frame["method"][frame["state"] == "complete"].value_counts()
-    low, high = (counts.min(), counts.max()) if len(counts) else (0, 0)
+    low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
     if low < high:
         return f"n = {low} to {plural(high, noun)}"
     searches = records.searches

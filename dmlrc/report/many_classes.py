@@ -43,8 +43,8 @@ def icon_counts() -> dict[str, int]:
 
 def of_icons(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     """The studies on icons, of an edition and beside it."""
-    found = {each.name: each for each in (*edition, *editions.published_beside(edition))}
-    return [each for each in found.values() if each.meta["dataset"] == "icons"]
+    by_name = {study.name: study for study in (*edition, *editions.published_beside(edition))}
+    return [study for study in by_name.values() if study.meta["dataset"] == "icons"]
 
 
 def shape(records: StudyRecords) -> tuple[int, float]:
@@ -142,7 +142,7 @@ def costs_by_classes(records: StudyRecords) -> pd.DataFrame:
     return cells.loc[tables.ordered(cells.index)].rename(index=labels.method_label).rename_axis("Method")
 
 
-def numbers(records: StudyRecords) -> dict[str, float]:
+def numbers(records: StudyRecords) -> dict[str, float | str]:
     """The numbers behind the page's text: `icon_counts`, scores in percent, megabytes, and how much longer steps take.
 
     slower.LOSS.COUNT: its step over contrastive's with so many training classes. megabytes.LOSS.COUNT: of its weights.
@@ -152,6 +152,7 @@ def numbers(records: StudyRecords) -> dict[str, float]:
     trunk = models.create_trunk(records.meta["protocol"]["trunk"], weights=None)
     named = {name: 100 * trained[name].mean() for name in METRICS}
     named |= {f"{name}.untrained": 100 * scores[name].get(PRETRAINED, float("nan")) for name in METRICS}
+    named["first"] = trained["map_at_r"].idxmax()
     named |= {f"{name}.lift": 100 * tables.lift(scores[name]) for name in METRICS}
     rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True)
     named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}

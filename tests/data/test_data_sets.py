@@ -575,7 +575,12 @@ def test_a_name_that_is_none_is_refused_in_a_sentence(name):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"), [({"size": 0}, "image size"), ({"size": -4}, "image size"), ({"square": "x"}, "x")]
+    ("given", "says"),
+    [
+        ({"size": 0}, "image size"),
+        ({"size": -4}, "image size"),
+        ({"square": "x"}, "square is .crop. or .squash., not .x"),
+    ],
 )
 def test_glyphs_of_no_size_are_refused(given, says):
     with pytest.raises(UsageError, match=says):

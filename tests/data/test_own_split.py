@@ -120,5 +120,6 @@ def test_a_study_of_toml_trains_and_tests_by_it(photos, home, monkeypatch):
     run.run(found, [small])
     assert asked[0] == ([*range(8), *range(24, 32)], [4, 7])
     scores = records.load("given").scores.query("method == 'small' and metric == 'precision_at_1'")
+    assert len(scores)
     assert set(scores["value"]) <= {0.0, 0.5, 1.0}  # of two queries
     assert re.fullmatch("[0-9a-f]{16}", records.load("given").meta["contents"])

@@ -114,7 +114,7 @@ BAD = {
     "no labels": (POINTS, None, "labels must be"),
     "too few labels": (POINTS, LABELS[1:], r"not \(8, 5\) and \(7,\)"),
     "one-hot labels": (POINTS, np.eye(3, dtype=bool)[LABELS], r"labels \(B,\), not \(8, 5\) and \(8, 3\)"),
-    "no batch": ([], [], "not"),
+    "no batch": ([], [], r"not \(0,\) and \(0,\)"),
 }
 
 

@@ -486,6 +486,7 @@ def test_faiss_and_the_product_find_the_same_neighbours(own, monkeypatch):
 @pytest.mark.parametrize("separate", [True, False])
 def test_scores_do_not_depend_on_faiss(separate, monkeypatch):
     """Ties, near ties and duplicates are settled by exact distances, whoever found the neighbours."""
+    pytest.importorskip("faiss")
     embeddings, labels = clusters(600, classes=150, dim=4)
     embeddings[:60] = embeddings[60:120]
     embeddings[300:400] = embeddings[200:300] + np.float32(1e-7)

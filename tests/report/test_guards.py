@@ -241,7 +241,7 @@ ALWAYS: dict[str, str] = {
             "below it are the searches per loss that show it four times out of five",
             "so its own variance is moved halfway to the mean of all losses",
             "within one point, fixed in the {doc}`../preregistration`",
-            "of the folds' models joined unless marked as one",
+            "of joined models unless marked as one",
             "Here we train six losses of 2020 to 2022 under its protocol",
             "We trained one linear layer on frozen ImageNet features, in batches of 32 images",
             "corrects for comparing twenty",

@@ -155,13 +155,13 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
     made = replace(table, means=lambda records: means)
-    nothing = pd.DataFrame({"method": [], "state": [], "kind": [], "stopped": [], "repetition": []})
+    nothing = pd.DataFrame({"method": [], "state": [], "kind": [], "stopped": [], "repetition": [], "number": []})
     records = SimpleNamespace(
         name="grocery-quick/roth2020",
         scores=pd.DataFrame({"method": means.index}),
         runs=nothing,
         trials=nothing,
-        reruns=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
+        reruns=pd.DataFrame({"method": ["snr"], "state": ["diverged"], "repetition": [0], "rerun": [0]}),
         meta=fake_records(reruns=1).meta,
     )
     found = {table.experiment: {"grocery-quick": records}}

@@ -265,7 +265,9 @@ def test_the_luck_of_a_seed_is_that_of_validation_scores_between_reruns_of_one_s
         for number, mean in enumerate(values)
         for fold, value in enumerate((mean - 0.1, mean + 0.1))
     ]
-    found = fake_records()
-    found = replace(found, runs=pd.DataFrame(rows))
+    runs = pd.DataFrame(rows)
+    ended = runs[(runs["kind"] == "rerun") & (runs["fold"] == 0)].rename(columns={"number": "rerun"})
+    lost = runs[-1:].assign(kind="rerun", number=9)  # of a rerun that diverged in its next fold
+    found = replace(fake_records(), runs=pd.concat([runs, lost]), reruns=ended.assign(state="complete"))
     assert page.seed_luck(found) == pytest.approx(np.sqrt(2 * 0.02**2) / 0.44)
     assert np.isnan(page.seed_luck(replace(found, runs=found.runs[found.runs["method"] == "margin"])))

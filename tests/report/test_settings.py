@@ -120,7 +120,6 @@ def _checks():
             ),
             "`dmlrc study run grocery-quick --workers 2`: two minutes": quick.expected == "2 minutes, 2 cores",
         },
-        "fork_a_loss": {"A `full` one gives 50 trials per search": FULL.trials == 50},
         "scale_out": {
             "By default each search runs one trial at a time": default(run.run, "proposals") == 1,
             "is tried three times in all": run.MOST_DEATHS == 3,

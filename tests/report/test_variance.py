@@ -306,7 +306,7 @@ class TestSearches:
     def test_luck_by_the_number_of_hyperparameters_is_that_of_plain_loops(self, monkeypatch):
         monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
         records = study(name="cub200-2010-frozen")
-        trials = pd.concat([records.trials, records.trials.assign(trial=records.trials["trial"] + 20)])
+        trials = pd.concat([records.trials.assign(trial=records.trials["trial"] + after) for after in (0, 20, 40)])
         trials.loc[(trials["method"] == "triplet") & (trials["trial"] == 30), "value"] = 0.9
         trials.loc[(trials["method"] == "margin") & (trials["trial"] == searches.HALF - 1), "value"] = 0.9  # the 25th
         table = searches.search_luck([replace(records, trials=trials)])

@@ -51,8 +51,8 @@ def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     for study in filter(None, (study for main in edition for study in (main, _later(main)))):
         spaces = {method.name: len(method.space) for method in studies.get(study.name).methods}
         runs = significance.of_searches(significance.scores(study)).groupby("method")
-        best = tables.best_after(study)
-        late = (best.get(2 * HALF, np.nan) - best.get(HALF, np.nan)).groupby("method").mean()
+        best = tables.best_after(study).reindex(columns=[HALF, 2 * HALF])
+        late = (best[2 * HALF] - best[HALF]).groupby("method").mean()
         rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
     table = pd.concat(rows).dropna().rename_axis("method")
     return table.groupby("method").mean().sort_values("hyperparameters", kind="stable")
