@@ -22,7 +22,10 @@ LONGER = {
     **{"00_introduction": 350, "22_hpo_benchmark": 600, "method": 300},
 }
 """Pages with a limit of their own."""
-REFERENCE = ("20_provenance", "19_all_results", "21_speed", "18_losses_of_the_other_papers", "method", "your_run")
+REFERENCE = (
+    *("18_losses_of_the_other_papers", "19_all_results", "20_provenance", "21_speed", "23_many_classes"),
+    *("method", "your_run"),
+)
 """Notebooks that are reference pages, as all of `book/` is."""
 LEFT_OUT = ("preregistration", "api", "bibliography")
 STORY, REST = 12_000, 4_000

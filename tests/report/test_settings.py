@@ -121,7 +121,6 @@ def _checks():
             "`dmlrc study run grocery-quick --workers 2`: two minutes": quick.expected == "2 minutes, 2 cores",
         },
         "scale_out": {
-            "By default each search runs one trial at a time": default(run.run, "proposals") == 1,
             "is tried three times in all": run.MOST_DEATHS == 3,
             "Then `slurm.scale(14)`, one job a method": len(studies.get("cub200-musgrave2020").methods) == 14,
         },
