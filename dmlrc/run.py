@@ -152,26 +152,27 @@ def _run(todo: Plan, how: "Dispatch", executor: Executor | None) -> None:
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, digests, used, bar):
             unit = f"{record['method']} {record['kind']} {record['number']}"
-            if "model" in record and todo.has_result_of(record) and not records.is_repeated(record, study.name):
-                bar.write(f"{study.name}: {unit} was trained again for its model, and counts from now on", sys.stderr)
-            if record["state"] == "complete" or not todo.has_result_of(record):
+            is_again = todo.has_result_of(record)
+            if record["state"] == "complete" or not is_again:
                 if is_begun:
-                    _write(study.name, record)
+                    is_new = _write(study.name, record)
                 else:  # a run that fails before its first unit leaves nothing behind
-                    _begin(study, methods, digests, record)
+                    is_new = _begin(study, methods, digests, record)
                     is_begun = True
+                if is_again and is_new:
+                    bar.write(f"{study.name}: {unit} was trained again for its model, and counts now", sys.stderr)
             todo.add(record)
             if record["state"] == "failed":
                 bar.write(f"{study.name}: {unit} failed: {record['reason']}", file=sys.stderr)
             bar.update(todo.finished - bar.n)
 
 
-def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> None:
-    """Write the study's meta.json, of these methods, and the first record. digests: see `_inputs`."""
+def _begin(study: Study, methods: Sequence[Method], digests: Mapping[str, str], record: dict) -> bool:
+    """Write the study's meta.json, of these methods, and the first record, as `_write`. digests: see `_inputs`."""
     with records.writing_meta(study.name) as path:  # the record too, for which another process looks then
         given = study, methods, digests
         records.write_sealed(path, _grown(*given, path) if records.is_begun(study.name) else _new(*given))
-        _write(study.name, record)
+        return _write(study.name, record)
 
 
 def _new(study: Study, methods: Sequence[Method], digests: Mapping[str, str]) -> dict[str, Any]:
@@ -226,10 +227,10 @@ def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[s
     return {name: changed for name, changed in changes.items() if changed}
 
 
-def _write(study: str, record: dict) -> None:
+def _write(study: str, record: dict) -> bool:
     """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
 
-    One of a rerun made again for its model alone, or of the untrained trunk, stays where the scores are the same.
+    One of a rerun made again for its model alone, or of the untrained trunk, stays if the scores are the same: False.
     """
     model = record.pop("model", None)
     is_kept = (model or record["kind"] == PRETRAINED) and records.is_repeated(record, study)
@@ -239,6 +240,7 @@ def _write(study: str, record: dict) -> None:
         records.write_whole(records.model_path(record, study), model)
     if not is_kept:
         records.write_unit(record, study)
+    return not is_kept
 
 
 def _set_aside(study: Study, outdated: Outdated) -> None:

@@ -640,10 +640,23 @@ def sealed_again(folder):
     records.write_sealed(folder / "meta.json", without_checksum(folder / "meta.json") | {"sha256": sums})
 
 
-@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(flip(path.read_bytes())), lambda path: path.unlink()])
-def test_damaged_tables_are_named(committed, damage):
-    """One sentence for `load` and for `problems`; `test_damage.py` has every kind of damage."""
-    damage(committed / "scores.parquet")
+DAMAGES = {
+    "one bit flipped": lambda path: path.write_bytes(flip(path.read_bytes())),
+    "tail cut": lambda path: path.write_bytes(path.read_bytes()[:-8]),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize(
+    ("frame", "damage"),
+    [
+        *(("scores", damage) for damage in DAMAGES),
+        *((frame, "one bit flipped") for frame in ("trials", "runs", "curves")),
+    ],
+)
+def test_damaged_tables_are_named(committed, frame, damage):
+    """One sentence for `load` and for `problems`; `test_damage.py` has every kind of damage to a table."""
+    DAMAGES[damage](committed / f"{frame}.parquet")
     with pytest.raises(DmlrcError) as refused:
         records.load("fake-study")
     assert str(committed) in str(refused.value)
@@ -723,8 +736,7 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
         cli.main()
     assert ended.value.code == 0
     assert "every record of 1 study is sound" in capsys.readouterr().out
-    damaged = committed / "scores.parquet"
-    damaged.write_bytes(damaged.read_bytes()[:-8])
+    DAMAGES["tail cut"](committed / "scores.parquet")
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr()

@@ -116,9 +116,9 @@ def require_table(name: str, kind: str, parent: str | None, trials: int, folds: 
 
     Nor is one of a single fold: tables rank by the models of several folds joined.
     """
-    if kind == TABLE and trials and folds > 1:
-        return
     if kind == TABLE and trials:
+        if folds > 1:
+            return
         raise UsageError(
             f"study {name!r} has one fold, but chapters show what the models of several folds reach together: give "
             f"one with folds = 2 or more; `dmlrc study show {name}` shows it alone"

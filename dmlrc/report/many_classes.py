@@ -65,15 +65,13 @@ def lead_of_pairs(records: StudyRecords) -> Estimate | None:
 
     Of the eight that the study of icons has; None where one of the two kinds is missing.
     """
-    compared = significance.compare(records).only(method.name for method in studies.get(ICONS).methods)
-    kinds = {name: tables.METHODS[name].kind for name in compared.methods}
-    count = Counter(kinds.values())
+    kinds = {method.name: method.kind for method in studies.get(ICONS).methods}
+    compared = significance.compare(records).only(kinds)
+    count, signs = Counter(map(kinds.get, compared.methods)), {"embedding": 1, "classification": -1}
     if len(count) < 2:
         return None
-    signs = {"embedding": 1, "classification": -1}
-    return statistics.contrast(
-        compared.runs, {name: signs[kind] / count[kind] for name, kind in kinds.items()}, compared.known
-    )
+    weights = {name: signs[kinds[name]] / count[kinds[name]] for name in compared.methods}
+    return statistics.contrast(compared.runs, weights, compared.known)
 
 
 def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -142,7 +140,7 @@ def costs_by_classes(records: StudyRecords) -> pd.DataFrame:
     return cells.loc[tables.ordered(cells.index)].rename(index=labels.method_label).rename_axis("Method")
 
 
-def numbers(records: StudyRecords) -> dict[str, float | str]:
+def numbers(records: StudyRecords) -> dict[str, float]:
     """The numbers behind the page's text: `icon_counts`, scores in percent, megabytes, and how much longer steps take.
 
     slower.LOSS.COUNT: its step over contrastive's with so many training classes. megabytes.LOSS.COUNT: of its weights.
@@ -152,12 +150,10 @@ def numbers(records: StudyRecords) -> dict[str, float | str]:
     trunk = models.create_trunk(records.meta["protocol"]["trunk"], weights=None)
     named = {name: 100 * trained[name].mean() for name in METRICS}
     named |= {f"{name}.untrained": 100 * scores[name].get(PRETRAINED, float("nan")) for name in METRICS}
-    named["first"] = trained["map_at_r"].idxmax()
     named |= {f"{name}.lift": 100 * tables.lift(scores[name]) for name in METRICS}
-    rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True)
-    named |= {"rho": rho.value, "rho.low": rho.low, "rho.high": rho.high}
+    named["rho"] = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True).value
     if lead := lead_of_pairs(records):
-        named |= {"pairs": 100 * lead.value, "pairs.low": 100 * lead.low, "pairs.high": 100 * lead.high}
+        named |= {"pairs": 100 * lead.value, "pairs.low": 100 * lead.low}
     named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
     for count in times:
         named |= {f"slower.{name}.{count}": ms / times.loc["contrastive", count] for name, ms in times[count].items()}

@@ -567,7 +567,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pi
     exports = run_chapter("11_roth2020", f"{MAIN},first-runs/grocery-frozen", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):
         drawing = name in FIGURES and (present or name in LIVE)
-        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").exists(), name
+        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 60, name
     pages = " ".join(shown)
     assert "Not run here yet" in pages or present
     assert not re.search(r"\bnan\b", pages)

@@ -252,7 +252,7 @@ def recipe(records: StudyRecords) -> Part | None:
     return _of_recipes(records, _recipes(_trained_alike(records)))
 
 
-RECIPE_RULE = "sizes == 'one' and below == 'out' and without == 'none' and fewest == 2"
+RECIPE_RULE = {"sizes": "one", "below": "out", "without": "none", "fewest": 2}
 """The row of `recipe_rules` that is `recipe`."""
 
 

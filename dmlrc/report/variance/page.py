@@ -66,7 +66,8 @@ def recipe_cells(by_study: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """The spread by every choice in which a rule has one value, under what the rule says."""
-    yield "the rule of this page", rules.query(measures.RECIPE_RULE)["against"]
+    is_ours = (rules[list(measures.RECIPE_RULE)] == pd.Series(measures.RECIPE_RULE)).all(axis=1)
+    yield "the rule of this page", rules.loc[is_ours, "against"]
     for column, texts in RULES.items():
         for value, part in rules.groupby(column)["against"]:
             yield texts.get(value, f"without {value}"), part
