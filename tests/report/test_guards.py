@@ -307,6 +307,8 @@ ALWAYS: dict[str, str] = {
             "## Nine that make a percentage wrong",
             "Frozen studies need no GPU.** On a GPU their small training steps usually take longer",
             "Ten thousand classes make class vectors expensive",
+            "Its vectors fill",
+            "Icons sharing an image are one class",
         ),
         "it is about papers' numbers, made-up data or measured times, which the editions leave",
     ),
