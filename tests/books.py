@@ -2,22 +2,21 @@
 
 import multiprocessing
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
+import papermill
 import pytest
 from drawings import EMPTY, without_a_file
 from factories import write_fake_experiments, write_fake_study
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 from dmlrc import records, studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, golden, importances, kernels, publish, statistics, svg
+from dmlrc.report import build, editions, engine, forks, golden, importances, publish, statistics, svg
 from dmlrc.report.roth2020 import toy
 from dmlrc.studies import experiments
 
@@ -32,8 +31,13 @@ LOOKED_AT = (  # of the made-up book, the pages whose pictures a test looks at
     *("15_wrong_numbers", "method_soft_triple"),
 )
 SMALL = {  # where no record saves the chapter from computing
-    "02_which_score_to_trust": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
-    "11_roth2020": "toy_seeds = 1",
+    "02_which_score_to_trust": {
+        "num_points": 300,
+        "class_counts": "10,100",
+        "trunks": "conv4",
+        "trunk_classes": "12",
+    },
+    "11_roth2020": {"toy_seeds": 1},
 }
 # What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
 NAMED = "<script>alert(1)<x> & $x$ `y` *z* [u](v) {cite:p}`w`"
@@ -72,16 +76,14 @@ class Book:
         """The folder of its HTML."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DMLRC_HOME", str(self.home))
-            patch.setattr(kernels, "start", forked)
+            patch.setattr(forks, "in_a_fork", forked)
             return build.pages().parent
 
 
 def forked(function, *arguments):
-    """As `kernels.start`, from this process, which has imported in other tests most of what Sphinx does."""
-    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
-    process.start()
-    process.join()
-    return SimpleNamespace(wait=lambda: process.exitcode)
+    """As `forks.in_a_fork`, from this process, which has imported in other tests most of what Sphinx does."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as alone:
+        return alone.submit(function, *arguments).result()
 
 
 def of(name: str, factory: pytest.TempPathFactory) -> Book:
@@ -185,24 +187,9 @@ def write_made_studies():
 
 
 def executed(path, edition, parameters):
-    """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
+    """A notebook with its outputs, run in this process."""
     notebook = nbformat.read(path, as_version=4)
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
     if (path.stem, edition) == ("04_which_loss_wins", STUDIES):
         notebook.cells.append(nbformat.v4.new_code_cell(OWN_ROW, metadata={"tags": ["remove-input"]}))
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
-        code = cell.source
-        if "parameters" in cell.metadata.get("tags", []):
-            code += f'\nstudies = "{edition}"\n' + (SMALL.get(path.stem, "") if edition == STUDIES else "")
-            code += "".join(f"\n{name} = {value!r}" for name, value in parameters.items())
-        with capture_output() as captured:
-            result = shell.run_cell(code)
-        assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
-        cell.outputs = [
-            nbformat.v4.new_output("display_data", output.data, metadata=output.metadata or {})
-            for output in captured.outputs
-        ]
-    return notebook
+    given = {"studies": edition} | (SMALL.get(path.stem, {}) if edition == STUDIES else {}) | parameters
+    return papermill.execute_notebook(notebook, None, given, engine.NAME, progress_bar=False)

@@ -6,23 +6,22 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from dmlrc import errors, paths, studies
 from dmlrc.errors import DmlrcError
-from dmlrc.report import editions, prose
+from dmlrc.report import editions, forks, prose
 from dmlrc.report.method import notes
 
 if TYPE_CHECKING:
     import nbformat
-
-    from dmlrc.report.kernels import ForkedKernelManager
 
 
 YOUR_RUN = "your_run"
@@ -108,14 +107,14 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     target = paths.home() / "book" / "chapters"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    os.environ.update(_absolute())  # kernels work in the folder of the notebooks
-    # kernels are forked, and a fork of a process whose OpenMP had more threads waits for them for ever
+    os.environ.update(_absolute())  # chapters work in the folder of the notebooks
+    # their processes are forked, and a fork of a process whose OpenMP had more threads waits for them for ever
     os.environ["OMP_NUM_THREADS"] = "1"
     if yours:
-        _execute_pages([your_run(yours, workers)], parameters, target, sys.stderr)
+        _execute_apart([your_run(yours, workers)], parameters, target, aloud=True)
     notebooks = [[*pages] for _, pages in groupby(chapters(), key=lambda page: page.notebook)]
     with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(_execute_pages, pages, parameters, target) for pages in notebooks]
+        running = [pool.submit(_execute_apart, pages, parameters, target) for pages in notebooks]
         try:
             for finished in tqdm(as_completed(running), total=len(running), desc="chapters"):
                 finished.result()
@@ -124,48 +123,43 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             raise
 
 
-def _execute_pages(
-    pages: Sequence[Page], parameters: Mapping[str, object], target: Path, stream: IO | None = None
-) -> None:
-    """Execute the pages of a notebook into the folder `target`, one after another in one kernel."""
-    from dmlrc.report import kernels
+def _execute_apart(pages: Sequence[Page], parameters: Mapping[str, object], target: Path, aloud: bool = False) -> None:
+    """Execute the pages of a notebook into the folder `target`, one after another in a process of their own."""
+    try:
+        forks.in_a_fork(_execute_pages, pages, parameters, target, aloud)
+    except BrokenProcessPool as error:
+        name = next(page.name for page in pages if not (target / page.name).exists())
+        reason = f"the process of chapter {name} died, perhaps for want of memory: build with fewer workers"
+        raise DmlrcError(reason) from error
 
-    with kernels.one_kernel() as kernel:
-        for page in pages:
-            _execute_page(page, parameters, target, kernel, stream)
 
-
-def _execute_page(
-    page: Page, parameters: Mapping[str, object], target: Path, kernel: "ForkedKernelManager", stream: IO | None
-) -> None:
-    """Raises DmlrcError, which names the page, where it stops."""
+def _execute_pages(pages: Sequence[Page], parameters: Mapping[str, object], target: Path, aloud: bool) -> None:
+    """aloud: show what the code writes to standard error. Raises DmlrcError, which names the page, where it stops."""
     import nbformat
     import papermill
-    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    given = {**parameters, **page.parameters}
-    try:
-        executed = papermill.execute_notebook(
-            page.notebook,
-            target / page.name,
-            given,
-            stderr_file=stream,
-            cwd=page.notebook.parent,
-            progress_bar=False,
-            request_save_on_cell_execute=False,  # it is written when it ends, an error or not
-            extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
-            km=kernel,
-        )
-    except DeadKernelError as error:
-        reason = f"the kernel of chapter {page.name} died, perhaps for want of memory: build with fewer workers"
-        raise DmlrcError(reason) from error
-    except PapermillExecutionError as error:
-        raise DmlrcError(
-            f"chapter {page.name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
-            f"{target / page.name} to see where"
-        ) from error
-    nbformat.write(page.finished(executed, given["studies"].split(",")), target / page.name)
+    from dmlrc.report import engine
+
+    for page in pages:
+        given = {**parameters, **page.parameters}
+        try:
+            executed = papermill.execute_notebook(
+                page.notebook,
+                target / page.name,
+                given,
+                engine.NAME,
+                stderr_file=sys.stderr if aloud else None,
+                cwd=page.notebook.parent,
+                progress_bar=False,
+                request_save_on_cell_execute=False,  # it is written when it ends, an error or not
+            )
+        except PapermillExecutionError as error:
+            raise DmlrcError(
+                f"chapter {page.name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
+                f"{target / page.name} to see where"
+            ) from error
+        nbformat.write(page.finished(executed, given["studies"].split(",")), target / page.name)
 
 
 def _absolute() -> dict[str, str]:
@@ -226,22 +220,20 @@ def _contents() -> Path:
 
 def _jupyter_book(builder: str) -> Path:
     errors.require("book", "a book")
-    from dmlrc.report import kernels
-
     home = paths.home()
     command = ["build", home / "book"]
     if builder == "html":  # another builder takes over what that one has read
         command += ["--all"]
     command += ["--toc", _contents(), "--config", home / "_config.yml", "--path-output", home, "--builder", builder]
     command += ["-W", "--keep-going"]
-    # in a process of its own: Sphinx keeps global state. Forked, since it imports what kernels do: 6 s less
-    process = kernels.start(_run_jupyter_book, [*map(str, command), "-q"])
-    if process.wait():
+    # in a process of its own: Sphinx keeps global state. Forked, since it imports what chapters do: 6 s less
+    if forks.in_a_fork(_run_jupyter_book, [*map(str, command), "-q"]):
         raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
     return home / "_build" / builder
 
 
-def _run_jupyter_book(arguments: list[str]) -> None:
+def _run_jupyter_book(arguments: list[str]) -> int:
+    """Return its exit status."""
     from jupyter_book.cli.main import main
 
-    main(arguments)
+    return main(arguments, standalone_mode=False) or 0

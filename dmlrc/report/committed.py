@@ -1,4 +1,4 @@
-"""Importing this reads the committed records: for the process from which the kernels of a book are forked.
+"""Importing this reads the committed records: for the process from which those of a book's chapters are forked.
 
 Each chapter finds them in the cache of `dmlrc.records.load`, and what the page of each loss asks of all: accuracy,
 verdicts, grids of rates. What stands around a first run that gave way is left to the one chapter that may ask for it.
@@ -37,12 +37,12 @@ with suppress(DmlrcError):
     for study in (*edition, *after2019.with_later_losses(edition).values(), *editions.tables_beside(edition)):
         tables.accuracy(study), tables.cut_off(study), tables.cost(study), about.row(study)
 
-with plt.rc_context():  # what is slow once is over: fonts, the parser of formulas, templates; 0.1 s a kernel
+with plt.rc_context():  # what is slow once is over: fonts, the parser of formulas, templates; 0.1 s a process
     svg.to_svg(style.canvas(1, subplot_kw={"xscale": "log"})[0], "")
     plt.close()
     pd.DataFrame([0]).to_html(), pd.DataFrame([0]).style.to_latex()
 records.provenance.commit()  # asks Git
 
-gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each
+gc.freeze()  # a collection in a process would touch all that is read here, and so copy it: 0.4 s each
 gc.set_threshold(100_000, 50, 100)  # a page makes little garbage, and lives for seconds: 4 % of its time
 gc.enable()

@@ -6,25 +6,26 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import books
 import nbformat
-import papermill
 import pytest
 from books import ROOT
 from factories import fake_units, write_fake_study, write_units
+from papermill.exceptions import PapermillExecutionError
 
 from dmlrc import paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions, importances, labels, prose, statistics
+from dmlrc.report import build, editions, forks, importances, labels, prose, statistics
 from dmlrc.report.roth2020 import toy
 
 OF_NO_STUDY = ("01_what_a_score_looks_like", "02_which_score_to_trust", "15_wrong_numbers", "21_speed")
 """Chapters that show the same in every edition."""
 OF_A_PAPER = ("11_roth2020", "12_fehervari2019", "13_zhai2019", "14_oi2021")
 """Chapters whose own tests show them with nothing around a table."""
-PAGES = ("04_which_loss_wins", "method_contrastive")  # each in a kernel of its own
+PAGES = ("04_which_loss_wins", "method_contrastive")  # each in a process of its own
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def smoke(checkout, runs):
     return studies.get("glyphs-smoke")
 
 
-def test_chapters_of_the_smoke_study_in_kernels_of_their_own(checkout, smoke, monkeypatch):
+def test_chapters_of_the_smoke_study_in_processes_of_their_own(checkout, smoke, monkeypatch):
     assert set(records.load(smoke.name).trials["method"]) == {method.name for method in smoke.methods}
     every = build.chapters()
     monkeypatch.setattr(build, "chapters", lambda: [page for page in every if Path(page.name).stem in PAGES])
@@ -133,7 +134,9 @@ def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(ho
         found = books.executed(page.notebook, smoke.name, given)
     assert trained == [(smoke.name, 2)]
     settings = {"settings": "embedding_dim=32 lr=1e-4", "name": "small", "train": True}
-    with pytest.raises(AssertionError, match=r"study .small. has no records"):  # which `run` above makes none of
+    with pytest.raises(
+        PapermillExecutionError, match=r"study .small. has no records"
+    ):  # which `run` above makes none of
         books.executed(page.notebook, smoke.name, settings)
     assert (studies.get("small").protocol.embedding_dim, trained[-1]) == (32, ("small", 1))
     shown = str([cell.get("outputs") for cell in found.cells])
@@ -156,19 +159,32 @@ def test_a_chapter_that_fails_is_named(checkout, monkeypatch):
         build.execute({"studies": "glyphs-smoke"})
 
 
+def test_a_chapter_whose_process_dies_is_named(checkout, monkeypatch):
+    """Of the pages of a notebook, the first that was not written."""
+
+    def dies(function, pages, parameters, target, aloud):
+        (target / pages[0].name).touch()
+        raise BrokenProcessPool
+
+    some = [page for page in build.chapters() if page.parameters][:2]
+    monkeypatch.setattr(build, "chapters", lambda: some)
+    monkeypatch.setattr(forks, "in_a_fork", dies)
+    with pytest.raises(DmlrcError, match=f"chapter {some[1].name} died, perhaps for want of memory"):
+        build.execute({})
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_what_stops_a_book_leaves_the_chapters_that_wait(home, monkeypatch, stop):
     begun = []
 
-    def chapter(notebook, target, *settings, **more):
-        begun.append(target.name)
+    def process(function, pages, *arguments):
+        begun.extend(pages)
         time.sleep(0.2)
-        return nbformat.v4.new_notebook()
 
     def stopped(running):
         raise stop
 
-    monkeypatch.setattr(papermill, "execute_notebook", chapter)
+    monkeypatch.setattr(forks, "in_a_fork", process)
     monkeypatch.setattr(build, "as_completed", stopped)
     monkeypatch.setattr(build, "chapters", lambda: [build.Page(Path(name), name) for name in "abcdefgh"])
     with pytest.raises(stop):
@@ -282,7 +298,7 @@ def test_one_page_of_no_chapters_says_what_to_do(home):
         build.single_page()
 
 
-def test_kernels_have_one_thread_whatever_is_set(home, monkeypatch):
+def test_processes_of_chapters_have_one_thread_whatever_is_set(home, monkeypatch):
     """They are forked, and OpenMP's other threads do not come along: it would wait for them for ever."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setattr(build, "chapters", list)

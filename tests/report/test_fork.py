@@ -4,14 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 from factories import fake_units, made_up_unit, write_units
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 from dmlrc import records, run, studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import publish, tables
+from dmlrc.report import engine, publish, tables
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "notebooks" / "fork_a_loss.ipynb"
@@ -34,19 +33,11 @@ def forked(home, monkeypatch, without_pictures):
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     units, meta = fake_units(study="tiny", dataset="glyphs-small", trials=2, reruns=2)
     write_units(units, meta | study.configuration())
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    outputs = []
-    for cell in CELLS:
-        if cell.cell_type == "code":
-            code = cell.source
-            if "parameters" in cell.metadata.get("tags", []):
-                code += '\nstudy_name = "tiny"'
-            with capture_output() as captured:
-                result = shell.run_cell(code)
-            assert result.success, result.error_in_exec or result.error_before_exec
-            outputs += captured.outputs
-    return shell.user_ns, outputs
+    monkeypatch.setattr(publish, "variables", variables := {}, raising=False)
+    notebook = nbformat.read(TEMPLATE, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell("publish.variables |= globals()"))
+    cells = papermill.execute_notebook(notebook, None, {"study_name": "tiny"}, engine.NAME, progress_bar=False).cells
+    return variables, [output for cell in cells for output in cell.get("outputs", []) if "data" in output]
 
 
 def test_the_loss_is_one_cell_of_at_most_15_lines():

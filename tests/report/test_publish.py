@@ -33,7 +33,8 @@ def exports(tmp_path, monkeypatch):
     monkeypatch.setattr(publish, "_exported", [])
     InteractiveShell.clear_instance()
     InteractiveShell.instance()
-    return tmp_path / "exports"
+    yield tmp_path / "exports"
+    InteractiveShell.clear_instance()
 
 
 def shown(function, *arguments, **named):
