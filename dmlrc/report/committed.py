@@ -14,6 +14,7 @@ from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
 from dmlrc.report import about, claims, editions, rates, style, svg, tables
 from dmlrc.report.after2019 import page as after2019
+from dmlrc.report.hypotheses import whole
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
@@ -34,6 +35,7 @@ with suppress(DmlrcError):
     edition = editions.load_edition(editions.PUBLISHED)
     claims.judge_all(edition)
     rates.recorded_grids(edition)
+    whole.judged_networks()
     for study in (*edition, *after2019.with_later_losses(edition).values(), *editions.tables_beside(edition)):
         tables.accuracy(study), tables.cut_off(study), tables.cost(study), about.row(study)
 

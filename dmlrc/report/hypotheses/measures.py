@@ -113,10 +113,10 @@ class Counted:
         return () if self.finished >= self.wanted else (f"{self.name}: {self.finished} of {self.wanted}",)
 
 
-_once_a_home = records.derived_once(lambda *names: (paths.home(), *names))
+once_a_home = records.derived_once(lambda *names: (paths.home(), *names))
 
 
-@_once_a_home
+@once_a_home
 def counted_records(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
     """The records of a study, cut down to the repetitions that all methods finished, each rerun scored or diverged.
 
@@ -152,7 +152,7 @@ def comparison_of(counted: Counted, lenders: Sequence[Counted], metric: str = si
     return significance.compare(counted.records, (), metric).as_preregistered()
 
 
-@_once_a_home
+@once_a_home
 def lenders(study: str) -> list[Counted]:
     """The study with repeated searches on the same data, then those of Cars crops and CUB, the more varying first."""
     same = [counted_records(study)] if study in (CUB, CARS, GROCERY) else []
@@ -398,7 +398,7 @@ HYPOTHESES = (
 )
 
 
-@_once_a_home
+@once_a_home
 def judged_hypotheses() -> list[Judged]:
     """Every hypothesis on every study that it is judged on."""
     return [hypothesis.judge(study) for hypothesis in HYPOTHESES for study in hypothesis.studies]

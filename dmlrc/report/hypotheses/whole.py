@@ -205,6 +205,7 @@ def without_each(
     return omitted
 
 
+@measures.once_a_home
 def explored() -> list[Whole]:
     """H2 and H9 by the rule of H11: without each method in turn, no verdict where luck could make a range."""
     cases = []
@@ -224,6 +225,7 @@ def relative_error(compared: Comparison) -> float:
     return float(np.sqrt((summary["error"] ** 2).mean()) / summary["mean"].mean())
 
 
+@measures.once_a_home
 def judged_networks() -> list[Whole]:
     """Both hypotheses on both data sets."""
     return [judge(data) for judge in (newer_gain_little_in_networks, losses_matter_less) for data in PAIRS]
