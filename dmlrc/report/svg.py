@@ -13,6 +13,7 @@ from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath, text_to_path
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Bbox
 
 # of each figure Matplotlib asks for the size of every text three times, with another renderer each time
@@ -57,6 +58,8 @@ def _laid_out(figure: Figure) -> Bbox:
     FigureCanvasSVG(figure)
     figure.set_dpi(72)  # of that canvas
     for axis in (getattr(panel, name) for panel in figure.axes for name in ("xaxis", "yaxis")):
+        if not any(axis.get_minor_formatter().format_ticks(axis.get_minorticklocs())):
+            axis.set_minor_locator(NullLocator())  # without labels they are not drawn in our style, and yet measured
         if not axis.get_label_text():  # else all ticks are measured once more, to see where the label stands
             axis.set_label_coords(0, 0)
     if (engine := figure.get_layout_engine()) is not None:

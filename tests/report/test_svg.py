@@ -100,3 +100,18 @@ def test_no_figure_is_higher_on_a_page_than_a_screen():
         _, _, width, length = map(float, re.search(r'viewBox="([^"]+)"', page)[1].split())
         assert widest * length / width <= svg.HIGHEST + 2
         assert widest <= 2 * width + 1
+
+
+def test_small_ticks_stay_where_they_are_labelled_alone():
+    """Of a logarithmic axis: between powers of ten, where less than one is in sight."""
+    ticks = {}
+    for high in (5, 5000):
+        figure, axes = style.canvas(2, subplot_kw={"xscale": "log"})
+        axes[0, 0].set_xlim(2, high)
+        drawn = svg.to_svg(figure, "x")
+        ticks[high] = len(axes[0, 0].xaxis.get_minorticklocs()), len(re.findall(r'id="text_', drawn))
+        plt.close(figure)
+    assert ticks[5][0] > 0
+    assert ticks[5][1] > 3
+    assert ticks[5000][0] == 0
+    assert ticks[5000][1] >= 3
