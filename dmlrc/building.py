@@ -144,8 +144,9 @@ def cause(error: BaseException) -> str:
 
 
 def _named(file: Path) -> str:
-    """File name for messages; "its cell" for the temporary file of a Jupyter kernel."""
-    return "its cell" if file.parent.name.startswith("ipykernel_") else file.name
+    """File name for messages; "its cell" for what a Jupyter kernel or IPython calls a cell."""
+    of_cell = file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input-")
+    return "its cell" if of_cell else file.name
 
 
 def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:

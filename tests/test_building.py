@@ -105,7 +105,12 @@ def test_a_constructor_that_lacks_something_says_what():
 
 
 @pytest.mark.parametrize(
-    ("file", "named"), [("/tmp/ipykernel_417/1666122311.py", "its cell"), ("/home/me/my_loss.py", "my_loss.py")]
+    ("file", "named"),
+    [
+        ("/tmp/ipykernel_417/1666122311.py", "its cell"),
+        ("<ipython-input-11-044a509cabbf>", "its cell"),
+        ("/home/me/my_loss.py", "my_loss.py"),
+    ],
 )
 def test_a_cell_of_a_notebook_is_named_as_its_author_knows_it(file, named):
     code = compile("def loss(embeddings, labels):\n    raise ValueError('no')", file, "exec")
