@@ -101,13 +101,13 @@ def properties(
     return table.groupby(lambda method: losses.get(method, method), sort=False).mean()
 
 
-def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0) -> pd.Series:
-    """A metric at the last point of the training curve of every rerun (mean over its folds), or at a share of it."""
+def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0, point: str = "last") -> pd.Series:
+    """A metric at the "first" or "last" point of every rerun's training curve, up to a share of it; mean over folds."""
     curves = records.curves
     chosen = curves[(curves["method"] == method) & (curves["kind"] == "rerun") & (curves["metric"] == metric)]
     need(chosen["value"].notna().any(), f"no curve of {metric} of {method} in {records.name}")
     chosen = chosen[chosen["step"] <= share * chosen["step"].max()].dropna(subset="value").sort_values("step")
-    return chosen.groupby(["number", "fold"])["value"].last().groupby("number").mean()
+    return chosen.groupby(["number", "fold"])["value"].agg(point).groupby("number").mean()
 
 
 # Estimates of a table `wide`

@@ -261,9 +261,9 @@ def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -
     return measures.seeds_only(statistics.welch(*ends, "reruns"))
 
 
-def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
-    """One metric minus another at the end of the curves of a row, over the reruns."""
-    one, other = (measures.curve_at(records, metric, row) for metric in (first, second))
+def gap(records: StudyRecords, *, row: str, first: str, second: str, point: str = "last") -> Estimate:
+    """One metric minus another at the end of the curves of a row, or at their "first" point, over the reruns."""
+    one, other = (measures.curve_at(records, metric, row, point=point) for metric in (first, second))
     return measures.over_reruns((one - other).dropna())
 
 
