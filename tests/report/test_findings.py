@@ -468,7 +468,7 @@ def test_claims_after_2019_are_those_seen_in_a_source():
     assert len(frame) == 139
     assert frame["r1"].between(0.3, 1).all()
     assert set(frame["role"]) <= {
-        *("proposed", "own_baseline", "rerun"),
+        *("proposed", "own_baseline", "rerun", "anonymous"),
         *("contrastive_baseline", "triplet_baseline"),
     }
 

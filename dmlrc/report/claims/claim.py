@@ -83,9 +83,10 @@ class Claim:
 
     claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin: "ours"
     for what no sentence of the paper says. exploratory: why it is no test: it was chosen after a look at the results.
-    retracted: why our records cannot test it, so that it is listed without a verdict; untestable: the same of one that
-    was never judged. named: the losses that it names, for `rule.far_from_the_rate`. decides: the paper's tables and
-    figures that the verdict counts for on the report card; link: what shows the numbers here, see `exhibits`.
+    retracted: why our records cannot test it, so that it is listed without a verdict; for_size: since the number may be
+    one of the size of embeddings; untestable: why, of one that was never judged. named: the losses that it names, for
+    `rule.far_from_the_rate`. decides: the paper's tables and figures that the verdict counts for on the report card;
+    link: what shows the numbers here, see `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of experiments, none without training; more: those too, if there.
@@ -105,6 +106,7 @@ class Claim:
     origin: Literal["paper", "ours"] = PAPER
     exploratory: str = ""
     retracted: str = ""
+    for_size: bool = False
     untestable: str = ""
     named: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()
