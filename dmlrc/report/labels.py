@@ -143,7 +143,7 @@ def parameter(name: str) -> str:
 
 
 def parameters(names: str) -> str:
-    """Hyperparameters as printed. names: joined by ", ", as `tables.reality_check_methods` has them."""
+    """Hyperparameters as printed. names: joined by ", ", as `tables.method_facts` has them."""
     return ", ".join(map(parameter, names.split(", ")))
 
 
@@ -317,11 +317,6 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     ('+1.6 %', '-0.12', '–')
     """
     return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
-
-
-def dimensions(records: StudyRecords) -> tuple[int, int]:
-    """The size of an embedding and the number of folds."""
-    return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
 
 
 def dataset(records: StudyRecords) -> str:

@@ -376,9 +376,9 @@ def at_edge(value: float, limits: Float | Int) -> bool:
     return not EDGE < bench.unit_cube({"": limits}, [{"": value}]).item() < 1 - EDGE
 
 
-def reality_check_methods() -> pd.DataFrame:
-    """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
-    rows = {row.name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for row in METHODS.values()}
+def method_facts(methods: Methods = METHODS) -> pd.DataFrame:
+    """Table 6 of the Reality Check, or the same of others, with what our search varies: indexed by method."""
+    rows = {name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for name, row in methods.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
 
 

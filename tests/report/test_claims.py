@@ -21,8 +21,7 @@ from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables, titles
 from dmlrc.report.claims import card, figures, measures, named, on_the_spot, page, rule, verdicts
-from dmlrc.report.claims.claim import INTERVALS, SOURCES, Claim, Region
-from dmlrc.report.claims.exhibits import EXHIBITS
+from dmlrc.report.claims.claim import EXHIBITS, INTERVALS, SOURCES, Claim, Region
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments

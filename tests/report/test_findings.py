@@ -317,11 +317,6 @@ def test_curves_of_one_point_have_no_maximum_of_their_own():
     assert training.longest_own_maximum([]).empty
 
 
-def test_swapped_pairs():
-    frame = pd.DataFrame({"at_checkpoint": [0.1, 0.2, 0.3], "own_maximum": [0.4, 0.35, 0.36]})
-    assert training.swapped_pairs(frame) == 2
-
-
 def test_crops_are_drawn_by_area(found):
     table = found["crops"]
     drawn, literal = table.iloc[0], table.iloc[1]

@@ -23,7 +23,7 @@ from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
 from dmlrc.report import claims, labels, publish, published, tables, titles
 from dmlrc.report.hypotheses.measures import CUB
-from dmlrc.report.method import figures, notes, others, page, samplers
+from dmlrc.report.method import figures, notes, others, page
 
 BEST, SECOND = EIGHT[0], EIGHT[1]
 
@@ -129,14 +129,14 @@ def test_every_section_of_the_other_losses_stands_in_the_notebook_with_its_ancho
 
 
 def test_every_sampler_has_its_section_and_its_code():
-    assert tuple(samplers.SAMPLERS) == batches.SAMPLERS
+    assert tuple(others.SAMPLERS) == batches.SAMPLERS
     cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
-    for name, sampler in samplers.SAMPLERS.items():
+    for name, sampler in others.SAMPLERS.items():
         heading = f"(sampler-{name.replace('_', '-')})=\n### {sampler.label}"
         (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
         assert cells[at + 1].source == f'show_sampler("{name}")'
-        assert sampler.draws in samplers.sampler_description(name)
-        source = samplers.sampler_source(name)
+        assert sampler.draws in others.sampler_description(name)
+        source = others.sampler_source(name)
         assert any(text in source for text in ("def __next__", "def draw", "_distances = staticmethod"))
 
 

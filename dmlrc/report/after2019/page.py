@@ -63,11 +63,9 @@ def with_later_losses(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords
 
 def later_methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
-    rows = {}
-    for name, loss in METHODS.items():
-        searched = ", ".join(map(labels.parameter, loss.space))
-        rows[name] = loss.year, loss.kind, tables.batch(loss, ""), DESCRIPTIONS[name], searched
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
+    table = tables.method_facts(METHODS).assign(**{"what it is": pd.Series(DESCRIPTIONS)})
+    searched = table.pop("searched").map(labels.parameters)
+    return table.assign(searched=searched)
 
 
 def identities(seed: int = 0) -> pd.DataFrame:
@@ -251,8 +249,7 @@ def _older(records: StudyRecords) -> StudyRecords:
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
     state = tables.status(records, after2019.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
-    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, after2019.KNOWN)
-    return musgrave.with_own(both, records, after2019.KNOWN)
+    return musgrave.results_of(records, after2019.KNOWN, accuracy_shown(records), state)
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""Claims: sentences of the papers, or ours about them, and the number that decides each; one TOML file a paper."""
+"""Claims: sentences of the papers, or ours about them, and the number that decides each; one TOML file a paper. And
+exhibits: the papers' tables and figures, and those of ours that claims lead to, of `exhibits.toml`.
+"""
 
 import math
 import tomllib
@@ -6,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal, NamedTuple
 
+from markupsafe import Markup
 from pydantic import BeforeValidator, ConfigDict
 from pydantic.dataclasses import dataclass
 
@@ -187,3 +190,33 @@ def _read(paper: papers.Paper | Later) -> Iterator[Claim]:
 
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for paper in SOURCES.values() for claim in _read(paper))
+
+
+class Exhibit(NamedTuple):
+    """A table or figure of a chapter. Where a paper has it, it is called as there.
+
+    paper: whose it is, or "ours". shows, of a paper's: what it shows. needs: the experiments without which nothing of
+    it is ours. has_result: whether it measures anything. alone: the paper's numbers stand there alone.
+    """
+
+    paper: str
+    chapter: str
+    called: str
+    shows: str = ""
+    needs: tuple[str, ...] = ()
+    has_result: bool = True
+    alone: bool = False
+
+
+EXHIBITS = {id: Exhibit(paper, **row) for paper, rows in _toml("exhibits").items() for id, row in rows.items()}
+"""By their ids in the book, "musgrave-t4" for instance."""
+
+
+def link(label: str) -> Markup:
+    """A link to a table or figure, from one chapter to another.
+
+    >>> print(link("musgrave-f1"))
+    <a href="02_which_score_to_trust.html#musgrave-f1">Fig. 1</a>
+    """
+    exhibit = EXHIBITS[label]
+    return Markup('<a href="{}.html#{}">{}</a>').format(exhibit.chapter, label, exhibit.called)

@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit
-from dmlrc.report.claims.exhibits import link
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit, link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
 from dmlrc.report.claims.verdicts import Judged, in_paper, judge_all, of_section

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc import records
 from dmlrc.records import StudyRecords
-from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
+from dmlrc.report import choosing, labels, prose, publish, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.hypotheses.measures import gain
 from dmlrc.report.musgrave2020 import winners
@@ -76,9 +76,10 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
     cells: dict[str, dict[str, str]] = {}
     for row in frame.itertuples():
         name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
-        low, value, high = map(signed_number, (row.low, row.value, row.high))
-        interval = "" if math.isnan(row.low) else f" ({low} to {high})"  # as where each loss has one rerun
-        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value}{interval}"
+        interval = (
+            "" if math.isnan(row.low) else f" ({row.low:+.1f} to {row.high:+.1f})"
+        )  # where each loss has one rerun
+        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{row.value:+.1f}{interval}"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
 
 
@@ -112,13 +113,7 @@ def percent_span(low: float, high: float) -> str:
     >>> percent_span(-1.88, 0.04)
     '−1.9 to 0.0 %'
     """
-    return f"{signed_number(low)} to {signed_number(high)} %"
-
-
-def signed_number(value: float) -> str:
-    """A number with its sign and one decimal; 0.0 has none."""
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
+    return publish.typeset(f"{low:+.1f} to {high:+.1f} %")
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
