@@ -55,8 +55,6 @@ PARAMETER_LABELS = {
 }
 """The hyperparameters as printed, by the symbols of their papers where these have one; others are words already."""
 SETTING_LABELS = {
-    "trunk": "trunk",
-    "weights": "weights",
     "frozen_trunk": "frozen trunk",
     "train_from": "first layer that trains",
     "embedding_dim": "embedding size",

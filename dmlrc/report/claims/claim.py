@@ -27,21 +27,25 @@ GROUPED = ("rows", "others", "without", "merged")
 
 @dataclass(frozen=True)
 class PrintedUnit:
-    """The unit in which a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
+    """The unit in which a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits.
+
+    digits: None for numbers without a sign, in powers of ten where they are small.
+    """
 
     scale: float
-    digits: int
+    digits: int | None
     suffix: str = ""
     name: str = ""
-    form: str = "f"
 
     def text(self, value: float) -> str:
         """The value with its sign, a dash for NaN.
 
         >>> UNITS["points"].text(0.0123), UNITS["percent"].text(-0.05), UNITS["tiny"].text(2e-8)
-        ('+1.23', '-5.0 %', '+2.0e-08')
+        ('+1.23', '-5.0 %', '2·10⁻⁸')
         """
-        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}{self.form}}{self.suffix}"
+        if self.digits is None:
+            return labels.number(value) or "–"
+        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}f}{self.suffix}"
 
 
 UNITS = {
@@ -49,7 +53,7 @@ UNITS = {
     "percent": PrintedUnit(100, 1, " %"),
     "number": PrintedUnit(1, 2),
     "loss": PrintedUnit(1, 3),
-    "tiny": PrintedUnit(1, 1, form="e"),
+    "tiny": PrintedUnit(1, None),
 }
 
 
