@@ -12,7 +12,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance import measures as significance
-from dmlrc.report.speed.page import MEASUREMENTS
+from dmlrc.report.speed import MEASUREMENTS
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.untrained import nmi_of_random
 from dmlrc.studies.catalogue import ICONS

@@ -217,13 +217,8 @@ def join_later_losses(main: StudyRecords, after: StudyRecords | None) -> StudyRe
 
 def best_of_the_fourteen(records: StudyRecords) -> str | None:
     """The method of the Reality Check with the highest concatenated MAP@R in a study; None without any."""
-    scores = _map_at_r(records)["mean"]
+    scores = tables.trained(tables.accuracy(records))["mean"]
     return scores[scores.index.isin(tables.METHODS)].idxmax() if scores.index.isin(tables.METHODS).any() else None
-
-
-def _map_at_r(records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R of the trained methods, by method."""
-    return tables.by_method(tables.accuracy(records)).drop(index=PRETRAINED, errors="ignore")
 
 
 def methods_shown(records: StudyRecords) -> list[str]:
@@ -266,7 +261,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     n: how many of the losses after 2019 have some; above, below: how many of these differ from the best of the fourteen
     by more than the 95 % interval of the difference.
     """
-    scores, best = _map_at_r(records)["mean"], best_of_the_fourteen(records)
+    scores, best = tables.trained(tables.accuracy(records))["mean"], best_of_the_fourteen(records)
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
@@ -287,8 +282,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         later = precision.index.isin(METHODS)
         named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        named[f"{name}.one_function"] = 100 * float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
         frame = tables.deciding(tables.accuracy(records))
+        twins = frame.set_index("method")["mean"].reindex(ONE_FUNCTION).dropna()
+        named[f"{name}.one_function"] = 100 * float(np.ptp(twins))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
         named[f"{name}.tied"] = ", ".join(sorted(tied))
     spans = [value for key, value in named.items() if key.endswith(".one_function")]

@@ -225,7 +225,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     named = common.numbers(edition, judged, _of_study)
     for study in edition:
         together = judged[study.name]["oi-jsd-like-map"].estimate
-        best = tables.by_method(tables.accuracy(study))["mean"].drop(PRETRAINED, errors="ignore")
+        best = tables.trained(tables.accuracy(study))["mean"]
         named[f"{study.meta['dataset']}.r"] = together.value if together else np.nan
         named[f"{study.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
     return named

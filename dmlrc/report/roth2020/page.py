@@ -55,9 +55,8 @@ CARRIES = 0.1
 """A method without which a correlation moves by this much is named beside it."""
 
 
-def roth_label(method: str) -> str:
-    """A method as the paper prints it."""
-    return labels.UNTRAINED if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+roth_label = functools.partial(labels.method_label, methods=METHODS)
+"""A method as the paper prints it."""
 
 
 # Table 2
