@@ -139,8 +139,7 @@ def roth_results() -> pd.DataFrame:
     "rho-regularised". SOP has no Pnca and no SoftTriple.
     """
     names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
-    frame = _named("roth2020_results", names, ("value", "std"), value="mean")
-    return frame[["dataset", "method", "group", "metric", "mean", "std", "source_table"]]
+    return _named("roth2020_results", names, ("value", "std"), value="mean")
 
 
 def roth_trunks() -> pd.DataFrame:

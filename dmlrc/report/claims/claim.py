@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims import named, on_the_spot
+from dmlrc.report.claims import named
 from dmlrc.report.statistics import Estimate
 
 PAPER, OURS = "paper", "ours"
@@ -97,10 +97,10 @@ class Claim:
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of experiments, none without training; more: those too, if there.
-    measure: the function of the statistic, `name` in `named`, or in `on_the_spot` where nothing is needed, and its
-    keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.
-    rows: those that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the untrained
-    trunk, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, made by its two ends.
+    measure: the function of the statistic, `name` in `named`, and its keywords. published: the same statistic in the
+    paper: data set or place -> number; printed: as text. rows: those that it compares, default all, as in
+    `rule.lower_than_untrained`; trunk_alone: it is about the untrained trunk, and asks nothing of any start. is_range:
+    the statistic is a range of the rows' P@1, made by its two ends.
     at_most: the statistic is at most what the sentence is about, and may lie below the region where that does not.
     """
 
@@ -157,8 +157,7 @@ class Claim:
     def estimate(self, evidence: Mapping[str, StudyRecords | None]) -> Estimate:
         """The statistic by these records; raises `MissingRowsError` where rows are missing."""
         keywords = dict(self.measure)
-        statistic = getattr(named if self.needs else on_the_spot, keywords.pop("name"))
-        return statistic(*self.records(evidence), **keywords)
+        return getattr(named, keywords.pop("name"))(*self.records(evidence), **keywords)
 
 
 def _toml(name: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from dmlrc.report import statistics
 from dmlrc.report.statistics import Estimate
 
 R1 = "precision_at_1"
-SEEDS_ONLY = "seeds only"
 AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
 """The metrics of section 4.1 of Roth et al., which their Figs. 2 and 3 aggregate."""
 
@@ -158,7 +157,7 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
 
 def seeds_only(estimate: Estimate) -> Estimate:
     """An estimate over reruns, whose interval knows their seeds only."""
-    return replace(estimate, how=f"{estimate.how}, {SEEDS_ONLY}")
+    return replace(estimate, how=f"{estimate.how}, seeds only", seeds_only=True)
 
 
 def over_reruns(values: Iterable[float]) -> Estimate:

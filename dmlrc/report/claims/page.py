@@ -9,7 +9,6 @@ from markupsafe import Markup
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, link
-from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
 from dmlrc.report.claims.verdicts import Judged, in_paper, judge_all, of_section
 from dmlrc.report.method import notes
@@ -106,7 +105,7 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     if estimate is None:
         return f"{judgement.verdict}{why}"
     value, low, high = map(claim.unit.text, (estimate.value, estimate.low, estimate.high))
-    knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
+    knows = ", seeds only" * estimate.seeds_only
     interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
     units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
     return (
