@@ -19,7 +19,6 @@ from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN, read_notes
-from dmlrc.report.method.page import noted
 from dmlrc.report.results_table import LIFT, results_table
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
@@ -111,11 +110,6 @@ def sized_links(names: Iterable[str]) -> dict[str, str]:
 def row_label(table: Table, method: Method) -> str:
     """A row with its paper."""
     return f"{table.label(method.name)} ({titles.paper(table.paper)})"
-
-
-def loss_description(section: str) -> str:
-    """Formulas of a loss, what their letters mean and where ours differs, as MyST."""
-    return noted(OTHERS[section], "Fixed")
 
 
 def loss_source(section: str) -> str:
