@@ -492,11 +492,3 @@ def shape(records: StudyRecords) -> tuple[int, float]:
     """The test classes of a study, and the images of a class, on average over the whole data set."""
     facts = records.meta["data"]
     return facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
-
-
-def random_trunks_of_study(untrained: StudyRecords) -> pd.DataFrame:
-    """NMI of random trunks in experiment "trunks", means over the seeds, as `untrained.random_trunks` has them."""
-    rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
-    means = rows.groupby("row", sort=False)["value"].mean()
-    classes, images = shape(untrained)
-    return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
