@@ -27,7 +27,7 @@ import torch
 from benchmarks.evaluation import NAMES, embedded
 from benchmarks.timing import circumstances
 from dmlrc import metrics
-from dmlrc.report.speed.page import exponent
+from dmlrc.report.speed import exponent
 
 CLASS_SIZE = 5  # about that of SOP
 WARM_UP = 6000

@@ -47,7 +47,7 @@ OWN_ROW = f"""
 from dataclasses import replace
 mine = tables.METHODS | {{"contrastive": replace(tables.METHODS["contrastive"], label={ROW!r})}}
 accuracy = tables.accuracy(edition[1])
-cells, marks = page.results_cells(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
+cells, marks = page.results_of(edition[1], mine)
 publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
 told = labels.prose({ROW!r}) + " stands where its numbers are, beside all other methods of this made-up study."
 publish.figure("own-figure", figures.result_figures({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
@@ -141,7 +141,7 @@ def _chapters(shown: str, home: Path) -> tuple[dict, dict]:
         nbformat.write(notebook, home / "book" / "chapters" / page.name)
         found |= files
     if shown != STUDIES:
-        found |= golden.verdict_files("published")
+        found |= golden.verdict_files()
     return found, tables
 
 

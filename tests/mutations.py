@@ -143,7 +143,7 @@ MUTATIONS = (
     ),
     Mutation(
         "first-page-other-loss",
-        "dmlrc/report/front_page/page.py",
+        "dmlrc/report/front_page.py",
         "CONTRASTIVE, TRIPLET = tables.CLASSICS",
         "TRIPLET, CONTRASTIVE = tables.CLASSICS",
         "the picture of the first page has the lead over the triplet loss",
@@ -320,7 +320,7 @@ MUTATIONS = (
     ),
     Mutation(
         "dots-moved",
-        "dmlrc/report/speed/figures.py",
+        "dmlrc/report/speed.py",
         "peers.index + 1, peers",
         "peers.index - 1, peers",
         "every dot of the comparison of speeds stands two places to the left",

@@ -1,5 +1,6 @@
 """The board: an entry is written, found again, and refused where anything in it is not what it says."""
 
+import itertools
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ import yaml
 from factories import made_up_unit
 
 from dmlrc import board, comparison, paths, records, run, studies
+from dmlrc import unit as units
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.methods import Float
 from dmlrc.protocol import Budget
@@ -150,6 +152,32 @@ def test_hyperparameters_that_no_search_proposes_are_refused(name):
     )
     with pytest.raises(DmlrcError, match=r"trial 0 took \{'margin': 0.123\}, where the search proposes"):
         list(board.check_board(name))
+
+
+def test_a_trial_that_lost_its_workers_and_was_made_again_is_no_fault(file, monkeypatch):
+    """The trials after it were proposed while it had failed; its score, which came later, would give others."""
+    base, seconds, lost = replace(BASE, budget=Budget("smoke", 13, 1, 1, 3)), itertools.count(), {3}
+    monkeypatch.setitem(studies.STUDIES, BASE.name, base)
+
+    def unit(asked):
+        if asked.method and (asked.method.name, asked.kind) == ("mine", "trial") and asked.number in lost:
+            record = units.failed(asked, "each of 3 workers that ran it died")
+        else:
+            record = made_up_unit(asked)
+        return record | {"finished": f"2026-01-01T00:{next(seconds) // 60:02}:{next(seconds) % 60:02}+00:00"}
+
+    monkeypatch.setattr(run, "run_unit", unit)
+    [method] = comparison.read_methods(file)
+    study = board.entry_study(base, method)
+    comparison.run_comparison(study, base, [method])
+    assert records.load(study.name).trials.query("method == 'mine'")["state"].value_counts()["failed"] == 1
+    lost.clear()
+    comparison.run_comparison(study, base, [method])
+    board.submit(study, method, file)
+    assert len(list(board.check_board(study.name, 14))) == 14
+    change_frames(study.name, trials=lambda of: of.assign(finished="2026-01-01T00:00:00+00:00"))
+    with pytest.raises(DmlrcError, match=r"trial 1\d took .*, where the search proposes"):
+        list(board.check_board(study.name))
 
 
 def test_a_score_of_zero_is_a_score(name):

@@ -22,7 +22,7 @@ from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 from dmlrc.report import about, citations, publish
-from dmlrc.report.claims.exhibits import EXHIBITS
+from dmlrc.report.claims.claim import EXHIBITS
 
 LOGGER = logging.getLogger(__name__)
 

@@ -193,10 +193,19 @@ def _trials(study: Study, chain: Chain, recorded: Sequence[Mapping]) -> Iterator
     Raises DmlrcError for one that was recorded with other hyperparameters.
     """
     for number, trial in enumerate(recorded):
-        unit = plan.next_units(study, chain, recorded[:number], int(trial["proposals"]))[0]
-        if not _are_near(unit.params, trial["params"]):
+        # what ended later is made again: it had lost its workers when this one was proposed
+        lost = [{**other, "state": "failed"} if _ended(other) > _ended(trial) else other for other in recorded[:number]]
+        for before in (recorded[:number], lost):
+            unit = plan.next_units(study, chain, before, int(trial["proposals"]))[0]
+            if _are_near(unit.params, trial["params"]):
+                break
+        else:
             raise DmlrcError(f"{study.name}: {unit} took {trial['params']}, where the search proposes {unit.params}")
         yield unit, trial["value"] if trial["state"] == "complete" else None
+
+
+def _ended(trial: Mapping) -> str:
+    return trial.get("finished") or ""
 
 
 def _are_near(proposed: Mapping, recorded: Mapping) -> bool:

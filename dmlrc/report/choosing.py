@@ -215,14 +215,11 @@ def _found(records: StudyRecords, method: str, parameter: str) -> list[float]:
     return best.loc[[(method, parameter)]].astype(float).tolist()
 
 
-def _best_settings(records: StudyRecords) -> pd.Series:
-    """The values of the hyperparameters with the highest validation score, by method and hyperparameter."""
-    return tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
-
-
 def winning_settings(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The setting of FIRST_CHOICES with the highest validation score in each study: a row a hyperparameter."""
-    table = pd.DataFrame({titles.title(study.name): _best_settings(study) for study in edition})
+    best = {titles.title(study.name): tables.best_hyperparameters(study) for study in edition}
+    keys = ["method", "hyperparameter"]
+    table = pd.DataFrame({title: frame.set_index(keys)["value"] for title, frame in best.items()})
     table = table.loc[[method for method in FIRST_CHOICES if method in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: "–" if pd.isna(value) else f"{value:.3g}")

@@ -62,9 +62,9 @@ MOST = 20
 # Chapters
 
 
-def _chapter_files(edition: str, only: Collection[str] = ()) -> Files:
-    """The tables and figures of an edition's chapters, and their index; only: the files wanted, default all."""
-    parameters, rows = {"studies": ",".join(editions.study_names(edition))}, ["file,chapter"]
+def _chapter_files(only: Collection[str]) -> Files:
+    """The tables and figures of the chapters, and their index; only: the files wanted, none for all."""
+    parameters, rows = {"studies": ",".join(editions.study_names(editions.PUBLISHED))}, ["file,chapter"]
     files: Files = {}
     for page in build.chapters():
         with collected_files(only) as shown:
@@ -319,10 +319,12 @@ def _numbers(values: object) -> list:
 # Verdicts
 
 
-def verdict_files(edition: str) -> Files:
+def verdict_files() -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
-    judged = claims.numbers(claims.judge_all(editions.load_edition(edition))).set_index("id", append=True)[columns]
+    judged = claims.numbers(claims.judge_all(editions.load_edition(editions.PUBLISHED))).set_index("id", append=True)[
+        columns
+    ]
     rows = []
     for hypothesis in hypotheses.judged_hypotheses():
         for finding in hypothesis.findings:
@@ -392,13 +394,13 @@ def _equal(old: object, new: object) -> bool:
 # Command
 
 
-def export_book(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Files:
+def export_book(only: Collection[str] = ()) -> Files:
     """The tables, the figures and their index, and the verdicts. only: the files that are wanted, default all."""
     shown = [path for path in only if not path.startswith("verdicts/")]
     with records.shared():
-        files = _chapter_files(edition, shown) if shown or not only else {}
+        files = _chapter_files(shown) if shown or not only else {}
         if len(shown) < len(only) or not only:
-            files |= verdict_files(edition)
+            files |= verdict_files()
     return {path: text for path, text in files.items() if not only or path in only}
 
 
@@ -417,12 +419,11 @@ def _write(files: Files, folder: Path) -> None:
 def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dmlrc.report.golden", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--edition", default=editions.PUBLISHED)
     parser.add_argument("--only", nargs="*", default=(), metavar="FILE", help="such as figures/musgrave-f5.json")
     parser.add_argument("--again", action="store_true", help="the files that the folder has")
     parser.add_argument("--against", type=Path, metavar="OTHER", help="say how it differs from that folder")
     given = parser.parse_args()
-    files = export_book(given.edition, (*given.only, *(written(given.folder) if given.again else ())))
+    files = export_book((*given.only, *(written(given.folder) if given.again else ())))
     _write(files, given.folder)
     print(", ".join(f"{count} {kind}" for kind, count in Counter(path.partition("/")[0] for path in files).items()))
     if given.against:

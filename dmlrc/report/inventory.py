@@ -1,13 +1,13 @@
 """Inventory: where studies were run, what of their experiments is recorded, which studies have a name."""
 
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 
 import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import about, labels, scaling, tables, titles
+from dmlrc.report.speed import MEASUREMENTS
 from dmlrc.studies import experiments
 
 TOLERANCE = 0.005
@@ -78,7 +78,7 @@ def other_kernels() -> pd.DataFrame:
 
     Others of its columns: kernels, map_at_r, difference (from native kernels), best_steps (of folds), machine, torch.
     """
-    return pd.read_csv(files("dmlrc.report") / "measurements" / "processors.csv")
+    return pd.read_csv(MEASUREMENTS / "processors.csv")
 
 
 def other_kernels_cells() -> pd.DataFrame:
@@ -100,7 +100,7 @@ def other_machines() -> pd.DataFrame:
 
     Each the first of its study, method and repetition: recorded(_on), again(_on), difference, same_checkpoints.
     """
-    return pd.read_csv(files("dmlrc.report") / "measurements" / "machines.csv")
+    return pd.read_csv(MEASUREMENTS / "machines.csv")
 
 
 def other_machines_cells() -> pd.DataFrame:
@@ -117,7 +117,7 @@ def other_machines_cells() -> pd.DataFrame:
 
 def tried() -> pd.DataFrame:
     """Things that the tests try on purpose: how often, what must come of each, and the file that does it."""
-    return pd.read_csv(files("dmlrc.report") / "measurements" / "tried.csv", index_col=0)
+    return pd.read_csv(MEASUREMENTS / "tried.csv", index_col=0)
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:

@@ -55,8 +55,6 @@ PARAMETER_LABELS = {
 }
 """The hyperparameters as printed, by the symbols of their papers where these have one; others are words already."""
 SETTING_LABELS = {
-    "trunk": "trunk",
-    "weights": "weights",
     "frozen_trunk": "frozen trunk",
     "train_from": "first layer that trains",
     "embedding_dim": "embedding size",
@@ -143,7 +141,7 @@ def parameter(name: str) -> str:
 
 
 def parameters(names: str) -> str:
-    """Hyperparameters as printed. names: joined by ", ", as `tables.reality_check_methods` has them."""
+    """Hyperparameters as printed. names: joined by ", ", as `tables.method_facts` has them."""
     return ", ".join(map(parameter, names.split(", ")))
 
 
@@ -317,11 +315,6 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     ('+1.6 %', '-0.12', '–')
     """
     return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
-
-
-def dimensions(records: StudyRecords) -> tuple[int, int]:
-    """The size of an embedding and the number of folds."""
-    return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
 
 
 def dataset(records: StudyRecords) -> str:

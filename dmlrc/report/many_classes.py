@@ -12,7 +12,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.results_table import results_table, with_foot
 from dmlrc.report.significance import measures as significance
-from dmlrc.report.speed.page import MEASUREMENTS
+from dmlrc.report.speed import MEASUREMENTS
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.untrained import nmi_of_random
 from dmlrc.studies.catalogue import ICONS
@@ -47,12 +47,6 @@ def of_icons(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     return [study for study in by_name.values() if study.meta["dataset"] == "icons"]
 
 
-def shape(records: StudyRecords) -> tuple[int, float]:
-    """The test classes of a study, and the images of a class, on average over the whole data set."""
-    facts = records.meta["data"]
-    return facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
-
-
 def metric_means(records: StudyRecords) -> pd.DataFrame:
     """Test scores with the folds joined, fractions: a row a method, the untrained network too, a column a metric."""
     frame = tables.accuracy(records)
@@ -81,7 +75,7 @@ def shape_cells(compared: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     rows = []
     for study in compared:
-        (classes, images), scores = shape(study), metric_means(study)
+        (classes, images), scores = tables.shape(study), metric_means(study)
         trained = scores.drop(index=PRETRAINED, errors="ignore")
         rho = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True, units="methods")
         cells = [("test classes", classes, ",.0f"), ("images a class", images, ".1f")]
@@ -154,7 +148,7 @@ def numbers(records: StudyRecords) -> dict[str, float]:
     named["rho"] = statistics.correlation(trained["map_at_r"], trained["precision_at_1"], ranks=True).value
     if lead := lead_of_pairs(records):
         named |= {"pairs": 100 * lead.value, "pairs.low": 100 * lead.low}
-    named["nmi.chance"] = 100 * nmi_of_random(*shape(records))
+    named["nmi.chance"] = 100 * nmi_of_random(*tables.shape(records))
     for count in times:
         named |= {f"slower.{name}.{count}": ms / times.loc["contrastive", count] for name, ms in times[count].items()}
         named |= {f"megabytes.{name}.{count}": size / 1e6 for name, size in bytes_of_weights(records, count).items()}

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.report import charts, common, labels, style
-from dmlrc.report.speed.page import MEASUREMENTS
+from dmlrc.report.speed import MEASUREMENTS
 from dmlrc.report.statistics import half_width, of_groups
 
 GP = "gp"

@@ -280,6 +280,12 @@ def _plain(markdown: str) -> str:
     return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
 
 
+def whole_page(title: str, style: str, body: Iterable[str]) -> str:
+    """The HTML of a page of its own, one file. body: pieces of HTML."""
+    head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    return "\n".join([f"{head}<title>{escape(title)}</title>", f"<style>{style}</style>", *body])
+
+
 def record(**scalars: float | int | str) -> None:
     """Record the named scalars of a chapter in its last cell."""
     lines = "\n".join(f"{name} = {value}" for name, value in scalars.items())

@@ -58,7 +58,6 @@ NAMES = {"metric": METRICS | RECALLS | {"Recall@1": "precision_at_1", "JSD": "js
 """The columns of the files that have names of ours, besides the methods."""
 RUNS = 10
 """The Reality Check runs each method so often with the best setting of its search (section 3.2)."""
-PLOTTED = r"DMLPlayground shows ([\d.]+)(?![\d.]* too)"
 DATASETS = ("CUB200", "Cars196", "SOP")
 
 
@@ -140,8 +139,7 @@ def roth_results() -> pd.DataFrame:
     "rho-regularised". SOP has no Pnca and no SoftTriple.
     """
     names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
-    frame = _named("roth2020_results", names, ("value", "std"), value="mean")
-    return frame[["dataset", "method", "group", "metric", "mean", "std", "source_table"]]
+    return _named("roth2020_results", names, ("value", "std"), value="mean")
 
 
 def roth_trunks() -> pd.DataFrame:
@@ -161,12 +159,9 @@ def fehervari_results() -> pd.DataFrame:
     precision_at_1), plotted (the number in the authors' own plots where it differs from the table; NaN where not),
     doubtful (the table's number is taken for a slip of the authors), source_table, note.
     """
-    frame = _named("fehervari2019_results", FEHERVARI_METHODS, ("value", "reported_r1"), backbone="trunk")
-    note = frame["note"].fillna("")
-    plotted = note.str.extract(PLOTTED, expand=False).astype(float) / 100
-    doubtful = note.str.contains("do not use|possible typo")
-    columns = ["dataset", "method", "trunk", "metric", "value", "reported_r1", "plotted", "doubtful"]
-    return frame.assign(plotted=plotted, doubtful=doubtful, note=note)[[*columns, "source_table", "note"]]
+    percent = ("value", "reported_r1", "plotted")
+    frame = _named("fehervari2019_results", FEHERVARI_METHODS, percent, backbone="trunk")
+    return frame.assign(doubtful=frame["doubtful"] == 1, note=frame["note"].fillna(""))
 
 
 def fehervari_settings() -> pd.DataFrame:
@@ -204,7 +199,8 @@ def zhai_samples_per_class() -> pd.DataFrame:
 def claims_after_2019() -> pd.DataFrame:
     """R@1 (fractions) that papers after 2019 claim, in the columns of `claims`, and by its rule: only rows seen.
 
-    Two more roles: "own_baseline" (a paper's run of its own starting point) and "rerun" (a loss trained by others).
+    Three more roles: "own_baseline" (a paper's run of its own starting point), "rerun" (a loss trained by others) and
+    "anonymous" (a loss trained by who is not said).
     Headline rows mix trunks and embedding sizes, so compare within one backbone. Proxy-Anchor's are in `claims`.
     """
     return _claims("claims_after_2019")

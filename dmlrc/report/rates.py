@@ -191,11 +191,11 @@ def inside(peaks: pd.DataFrame) -> pd.Series:
     return peaks["in_use"].eq(peaks["best"]) & peaks[["one_lower", "one_higher"]].notna().all(axis=1)
 
 
-def settings_from(grid: StudyRecords) -> tuple[str, float]:
-    """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
+def rate_of_settings(grid: StudyRecords) -> float:
+    """The rate of the study whose searches found the settings with which a grid compares methods."""
     settings = tuned.grid_settings(grid.meta["dataset"])
     name = next(name for name, searched in tuned.SEARCHED_ON.items() if searched is settings)
-    return name, studies.get(name).protocol.lr
+    return studies.get(name).protocol.lr
 
 
 def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:

@@ -91,6 +91,11 @@ def by_method(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "con
     return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
 
 
+def trained(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "concatenated") -> pd.DataFrame:
+    """`by_method` without the untrained trunk."""
+    return by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
+
+
 def marks(frame: pd.DataFrame) -> pd.Series:
     """The mark of each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
@@ -185,7 +190,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 
 def spread(frame: pd.DataFrame, metric: str = "map_at_r") -> dict[str, float]:
     """The spread of `accuracy` or a published table: best, worst, range (NaN: no method), mean ci95, and the ends."""
-    rows = by_method(frame, metric).drop(index=PRETRAINED, errors="ignore")
+    rows = trained(frame, metric)
     means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
     ends = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
@@ -258,7 +263,7 @@ def pooled_order(values: Iterable[pd.Series]) -> list[str]:
 
 def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
     """`pooled_order` of the trained methods by concatenated MAP@R. frames: as in `spread`."""
-    return pooled_order(by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in frames)
+    return pooled_order(trained(frame)["mean"] for frame in frames)
 
 
 def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") -> float:
@@ -287,7 +292,7 @@ def measured_by_year(frame: pd.DataFrame, methods: Methods = METHODS) -> pd.Data
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
     """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
-    return rank_test(*(by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in (ours, theirs)))
+    return rank_test(trained(ours)["mean"], trained(theirs)["mean"])
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
@@ -376,9 +381,9 @@ def at_edge(value: float, limits: Float | Int) -> bool:
     return not EDGE < bench.unit_cube({"": limits}, [{"": value}]).item() < 1 - EDGE
 
 
-def reality_check_methods() -> pd.DataFrame:
-    """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
-    rows = {row.name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for row in METHODS.values()}
+def method_facts(methods: Methods = METHODS) -> pd.DataFrame:
+    """Table 6 of the Reality Check, or the same of others, with what our search varies: indexed by method."""
+    rows = {name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for name, row in methods.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
 
 
@@ -483,10 +488,7 @@ def protocols() -> pd.DataFrame:
     return table.drop(index=["name", "paper", *recorded, *OURS_ALONE])
 
 
-def random_trunks_of_study(untrained: StudyRecords) -> pd.DataFrame:
-    """NMI of random trunks in experiment "trunks", means over the seeds, as `untrained.random_trunks` has them."""
-    rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
-    means = rows.groupby("row", sort=False)["value"].mean()
-    facts = untrained.meta["data"]
-    classes, images = facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
-    return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
+def shape(records: StudyRecords) -> tuple[int, float]:
+    """The test classes of a study, and the images of a class, on average over the whole data set."""
+    facts = records.meta["data"]
+    return facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]

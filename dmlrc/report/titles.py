@@ -63,22 +63,19 @@ OUR_EXPERIMENTS = {
     "rates-searched": f"{METHODS_TABLE}, learning rate searched, 100 trials",
 }
 """Experiments that no paper of the five has."""
-SWEEPS = {
+SWEEPS = {  # those whose names are no words
     "batches": "batch size",
     "batches-equal": "batch size, equal images",
     "decays": "weight decay",
     "dims": "embedding size",
     "early-winners": "settings found after 10 and 25 trials",
     "layer_norm": "LayerNorm",
-    "losses": "losses",
     "losses-equal": "losses, equal batches",
     "preprocessing": "image size or augmentation",
     "random": "random class order",
     "log-scales": "scales searched in logarithms",
     "samples": "images of a class",
-    "samplers": "samplers",
     "shares": "share of classes",
-    "trunks": "trunks",
 }
 _QUOTED, _BARE = re.compile(r"(?<!`)`([\w/-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w/-]+)(?![\w`/-])")
 """What may be the slug of a study."""

@@ -130,12 +130,20 @@ def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None
     The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
     """
     recorded = experiments.load_experiment(study.name, "trunks")
-    if recorded and len(scores := tables.random_trunks_of_study(recorded)):
+    if recorded and len(scores := random_trunks_of_study(recorded)):
         return scores
     try:
         return random_trunks(data.load(study.meta["dataset"]), trunks)
     except MissingDataError:
         return None
+
+
+def random_trunks_of_study(recorded: StudyRecords) -> pd.DataFrame:
+    """NMI of random trunks in experiment "trunks", means over the seeds, as `random_trunks` has them."""
+    rows = recorded.scores[(recorded.scores["level"] == "random") & (recorded.scores["metric"] == "nmi")]
+    means = rows.groupby("row", sort=False)["value"].mean()
+    classes, images = tables.shape(recorded)
+    return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
 
 
 def record_random(

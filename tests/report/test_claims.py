@@ -20,9 +20,8 @@ from dmlrc.errors import UsageError
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables, titles
-from dmlrc.report.claims import card, figures, measures, named, on_the_spot, page, rule, verdicts
-from dmlrc.report.claims.claim import INTERVALS, SOURCES, Claim, Region
-from dmlrc.report.claims.exhibits import EXHIBITS
+from dmlrc.report.claims import card, figures, measures, named, page, rule, verdicts
+from dmlrc.report.claims.claim import EXHIBITS, INTERVALS, SOURCES, Claim, Region
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
@@ -634,17 +633,17 @@ def test_intervals_hold_the_search_where_it_is_repeated():
     table = searched(0.02)
     found = measures.contrast_of_rows(table, {"a": 1, "b": -1})
     assert (found.n, found.units) == (3, "repetitions")
-    assert measures.SEEDS_ONLY not in found.how
+    assert not found.seeds_only
     once = measures.contrast_of_rows(table.loc[[0]], {"a": 1, "b": -1})
     assert (once.n, once.units) == (3, "reruns")
-    assert measures.SEEDS_ONLY in once.how
+    assert once.seeds_only
     assert found.half > 5 * once.half
 
     def relative(table, over, under):
         return statistics.relative(table.mean(), over, under, partial(measures.contrast_of_rows, table))
 
     for seeds in (relative(table.loc[[0]], ["a"], ["b", "c"]), measures.range_of_means(table.loc[[0]])):
-        assert measures.SEEDS_ONLY in seeds.how
+        assert seeds.seeds_only
     assert relative(table, ["a"], ["b"]).half == pytest.approx(found.half / table["b"].mean(), rel=0.05)
     spread = measures.range_of_means(table)
     assert spread.n == 3
@@ -767,15 +766,15 @@ def test_claims_on_the_spot(claim):
 
 
 def test_identity_can_fail(monkeypatch):
-    create = on_the_spot.losses.create
+    create = named.losses.create
 
     def wrong(name, **settings):
         return create(
             name, **settings | ({"temperature": settings["temperature"] * 2} if "temperature" in settings else {})
         )
 
-    monkeypatch.setattr(on_the_spot.losses, "create", wrong)
-    judged = rule.judge(within(1e-5), on_the_spot.one_function.__wrapped__(), full=True)
+    monkeypatch.setattr(named.losses, "create", wrong)
+    judged = rule.judge(within(1e-5), named.one_function.__wrapped__(), full=True)
     assert judged.verdict == NOT_REPRODUCED
 
 

@@ -23,7 +23,7 @@ from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
 from dmlrc.report import claims, labels, publish, published, tables, titles
 from dmlrc.report.hypotheses.measures import CUB
-from dmlrc.report.method import figures, notes, others, page, samplers
+from dmlrc.report.method import figures, notes, others, page
 
 BEST, SECOND = EIGHT[0], EIGHT[1]
 
@@ -86,7 +86,8 @@ def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
 
 @loop("name", [*notes.SHOWN, *notes.OTHERS])
 def test_every_formula_can_be_shown(name):
-    text = publish._printed(page.formulas(notes.SHOWN[name]) if name in notes.SHOWN else others.loss_description(name))
+    searched = name in notes.SHOWN
+    text = publish._printed(page.formulas(notes.SHOWN[name]) if searched else page.noted(notes.OTHERS[name], "Fixed"))
     shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.DOTALL)
     assert len(shown) == len((notes.NOTES | notes.OTHERS)[name].formulas)
     for formula in shown:
@@ -129,14 +130,14 @@ def test_every_section_of_the_other_losses_stands_in_the_notebook_with_its_ancho
 
 
 def test_every_sampler_has_its_section_and_its_code():
-    assert tuple(samplers.SAMPLERS) == batches.SAMPLERS
+    assert tuple(others.SAMPLERS) == batches.SAMPLERS
     cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
-    for name, sampler in samplers.SAMPLERS.items():
+    for name, sampler in others.SAMPLERS.items():
         heading = f"(sampler-{name.replace('_', '-')})=\n### {sampler.label}"
         (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
         assert cells[at + 1].source == f'show_sampler("{name}")'
-        assert sampler.draws in samplers.sampler_description(name)
-        source = samplers.sampler_source(name)
+        assert sampler.draws in others.sampler_description(name)
+        source = others.sampler_source(name)
         assert any(text in source for text in ("def __next__", "def draw", "_distances = staticmethod"))
 
 

@@ -47,7 +47,7 @@ def table(seeds=3, methods=tuple(page.METHODS), diverged=(), rho=None, arrays=()
     return made_records(f"{MAIN}/roth2020", rows, arrays=arrays, diverged=diverged)
 
 
-def sweep(experiment, score, seeds=1, metrics=page.METRICS):
+def sweep(experiment, score, seeds=1, metrics=page.AGGREGATED):
     """Records of a sweep: score(row, value, metric, seed) -> a number, or None for no record."""
     study = studies.STUDIES[f"{MAIN}/roth2020/{experiment}"]
     rows = []

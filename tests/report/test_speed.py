@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 from drawings import drawn
 
-from dmlrc.report import labels, prose
-from dmlrc.report.speed import figures, page
+from dmlrc.report import labels, prose, speed
 
 ROOT = Path(__file__).parents[2]
 PLACE = {"load": 0.5, "cores": 2, "machine": "made", "date": "2026-01-01", "commit": "0000000000"}
@@ -37,13 +36,13 @@ def made(tmp_path, monkeypatch):
     growth += [("study", "workers", size, 20 / min(size, 2), np.nan) for size in (1, 2, 4)]
     columns = ["task", "unit", "size", "seconds", "megabytes"]
     pd.DataFrame(growth, columns=columns).assign(**PLACE).to_csv(tmp_path / "growth.csv", index=False)
-    monkeypatch.setattr(page, "MEASUREMENTS", tmp_path)
+    monkeypatch.setattr(speed, "MEASUREMENTS", tmp_path)
     yield
     plt.close("all")
 
 
 def test_cells_are_the_medians_and_their_ratio():
-    cells = labels.cells(page.peers().set_index("what"), page.PEER_CELLS, ",.2f")
+    cells = labels.cells(speed.peers().set_index("what"), speed.PEER_CELLS, ",.2f")
     assert cells.loc["a loss"].tolist() == ["library", "1.00", "4.00", "4.00"]
     assert list(cells.index) == ["a loss", "a step", "a metric"]
 
@@ -56,7 +55,7 @@ def test_numbers_of_made_up_measurements(tmp_path):
     scored = pd.DataFrame({"what": ["P@1"], "peer": ["its Calculator"], "ours_ms": [1.0], "ratio": [5.0]})
     there = pd.concat([frame.assign(ours_ms=2.5), scored]).assign(commit="0")
     there.to_csv(tmp_path / "peers-gpu.csv", index=False)
-    assert page.numbers() == {
+    assert speed.numbers() == {
         "cpu.median": pytest.approx(1.5),
         "cpu.least_over_library": 1.5,
         "cpu.slower": "crops",
@@ -77,7 +76,7 @@ def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypat
     """Of a library that is faster in losses and slower in a step, on a machine that grows otherwise."""
     cells = nbformat.read(ROOT / "notebooks" / "21_speed.ipynb", as_version=4).cells
     [cell] = [each for each in cells if "guards" in each.metadata.get("tags", [])]
-    rows = [("step a, 8", page.LIBRARY, 2.0, 1.0), ("loss a, 8", page.LIBRARY, 2.0, 1.0)]
+    rows = [("step a, 8", speed.LIBRARY, 2.0, 1.0), ("loss a, 8", speed.LIBRARY, 2.0, 1.0)]
     frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")
     frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
     scored = pd.DataFrame({"what": ["P@1"], "peer": ["its Calculator"], "ours_ms": [1.0], "ratio": [0.5]})
@@ -92,22 +91,22 @@ def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypat
 
 
 def test_a_machine_is_named_and_whether_it_was_busy():
-    grown = page.made_on(page.growth().assign(load=3.0))
+    grown = speed.made_on(speed.growth().assign(load=3.0))
     assert list(grown.values()) == ["made", "0000000000", "2026-01-01", "at most 3.0"]
-    assert list(page.made_on(page.peers("peers-gpu")).values())[:4] == ["made", "A GPU", "2", "3"]
+    assert list(speed.made_on(speed.peers("peers-gpu")).values())[:4] == ["made", "A GPU", "2", "3"]
 
 
 def test_exponents_are_those_of_the_larger_sizes():
-    found = page.exponents()
+    found = speed.exponents()
     assert found.to_dict() == {"retrieval": pytest.approx(2), "proposal": pytest.approx(1)}
 
 
 def test_figures():
-    figure = figures.peers_figure(page.peers())
+    figure = speed.peers_figure(speed.peers())
     [dots] = figure.axes[0].collections
     np.testing.assert_allclose(dots.get_offsets()[:, 1], [0.5, 1.5, 4.0])
     assert "a loss / library: 4.00 times as fast" in dots.get_urls()[2]
-    figure, _ = figures.growth_figure(page.growth(), page.exponents())
+    figure, _ = speed.growth_figure(speed.growth(), speed.exponents())
     drawn(figure)
     assert "P@1, R-precision and MAP@R, exponent 2.0" in [
         text.get_text() for text in figure.axes[0].get_legend().get_texts()
@@ -117,8 +116,8 @@ def test_figures():
 
 def test_the_committed_measurements_are_whole(monkeypatch):
     monkeypatch.undo()
-    assert {"what", "peer", "ratio", "load", "machine", "commit"} <= set(page.peers())
-    assert (page.peers()["ratio"] > 0).all()
-    assert set(page.peers("peers-gpu")["device"]) != {"cpu"}
-    assert set(page.growth()["task"]) == set(figures.LOOKS)
-    assert page.growth()["seconds"].gt(0).all()
+    assert {"what", "peer", "ratio", "load", "machine", "commit"} <= set(speed.peers())
+    assert (speed.peers()["ratio"] > 0).all()
+    assert set(speed.peers("peers-gpu")["device"]) != {"cpu"}
+    assert set(speed.growth()["task"]) == set(speed.LOOKS)
+    assert speed.growth()["seconds"].gt(0).all()

@@ -356,7 +356,7 @@ def test_an_optimum_at_the_edge_of_its_range_is_marked():
 
 
 def test_methods_is_table_6():
-    table = tables.reality_check_methods()
+    table = tables.method_facts()
     assert table.loc["contrastive", "year"] == 2006
     assert table.loc["soft_triple", "kind"] == "classification"
     assert table.loc["arcface", "batch"] == "32 x 1"

@@ -35,9 +35,19 @@ def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> l
 
 
 def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:
-    figure, axis = charts.panel(3.0, f"{dataset}, as papers claim")
-    _draw_claims(axis, table)
-    axis.set(xlabel="", ylabel="R@1, %")
+    figure, axis = charts.panel(3.0, f"{dataset}, as papers claim", xlabel="", ylabel="R@1, %")
+    for place, (name, look) in enumerate(TRUNK_STYLES.items()):
+        part = table[table["trunk"] == name]
+        years = part["year"] + 0.11 * (place - (len(TRUNK_STYLES) - 1) / 2)  # side by side within a year
+        dots = axis.scatter(years, 100 * part["r1"], s=20, marker=look.marker, color=look.colour, alpha=0.8, label=name)
+        svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
+        if name != "other" and has_trend(part):
+            slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
+            ends = np.array([part["year"].min(), part["year"].max()])
+            dashes = "-" if look.marker == "o" else "--"
+            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2, linestyle=dashes)
+    axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
@@ -53,21 +63,6 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
         axis.set(ylim=ends, xlabel="", ylabel="", xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
         axis.set_title(f"{title}, measured" if len(panels) == 1 else title, fontsize=9)
     return charts.panels_of_years(figure, axes, panels)
-
-
-def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
-    for place, (name, look) in enumerate(TRUNK_STYLES.items()):
-        part = table[table["trunk"] == name]
-        years = part["year"] + 0.11 * (place - (len(TRUNK_STYLES) - 1) / 2)  # side by side within a year
-        dots = axis.scatter(years, 100 * part["r1"], s=20, marker=look.marker, color=look.colour, alpha=0.8, label=name)
-        svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
-        if name != "other" and has_trend(part):
-            slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
-            ends = np.array([part["year"].min(), part["year"].max()])
-            dashes = "-" if look.marker == "o" else "--"
-            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2, linestyle=dashes)
-    axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:

@@ -16,7 +16,7 @@ from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, statistics, tables
-from dmlrc.report.findings.training import value_and_gradient
+from dmlrc.report.findings.training import Loss, loss_change
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.results_table import results_table
 from dmlrc.report.significance import measures as significance
@@ -63,11 +63,9 @@ def with_later_losses(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords
 
 def later_methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
-    rows = {}
-    for name, loss in METHODS.items():
-        searched = ", ".join(map(labels.parameter, loss.space))
-        rows[name] = loss.year, loss.kind, tables.batch(loss, ""), DESCRIPTIONS[name], searched
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
+    table = tables.method_facts(METHODS).assign(**{"what it is": pd.Series(DESCRIPTIONS)})
+    searched = table.pop("searched").map(labels.parameters)
+    return table.assign(searched=searched)
 
 
 def identities(seed: int = 0) -> pd.DataFrame:
@@ -77,14 +75,15 @@ def identities(seed: int = 0) -> pd.DataFrame:
     """
     rows = []
     for (first, *ours), (second, *theirs), images in IDENTITIES:
-        (value, gradient), (other, other_gradient) = (_scored(*side, images, seed) for side in (ours, theirs))
-        apart = float((gradient - other_gradient).abs().max() / other_gradient.abs().max())
-        rows.append((first, second, f"{32 // images} x {images}", value, other, apart))
+        (one, batch), (other, _) = (_on_a_batch(*side, images, seed) for side in (ours, theirs))
+        change = loss_change(other, one, batch)
+        numbers = change["second"], change["first"], change["gradient"]
+        rows.append((first, second, f"{32 // images} x {images}", *numbers))
     return pd.DataFrame(rows, columns=["loss", "other", "batch", "value", "value_other", "gradient"])
 
 
-def _scored(name: str, params: Mapping[str, float], images: int, seed: int) -> tuple[float, torch.Tensor]:
-    """A loss and its gradient for a batch of 32 random images of 16 dimensions; class vectors are the same for all."""
+def _on_a_batch(name: str, params: Mapping[str, float], images: int, seed: int) -> tuple[Loss, torch.Tensor]:
+    """A loss of 32 random images of 16 dimensions, and their embeddings; class vectors are the same for all losses."""
     generator = torch.Generator().manual_seed(seed)
     raw = torch.randn(32, 16, generator=generator, dtype=torch.float64)
     labels = torch.arange(32) // images
@@ -92,7 +91,7 @@ def _scored(name: str, params: Mapping[str, float], images: int, seed: int) -> t
     for weights in loss.parameters():
         directions = torch.randn(32 // images, 16, generator=generator, dtype=torch.float64)
         weights.data = directions if weights.shape == directions.shape else directions.T
-    return value_and_gradient(lambda embeddings: loss(embeddings, labels), F.normalize(raw))
+    return lambda embeddings: loss(embeddings, labels), F.normalize(raw)
 
 
 def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -175,7 +174,6 @@ def reruns_by_others() -> pd.DataFrame:
     own = table[table["role"] == "proposed"].drop_duplicates(["method", "dataset"])
     own = own.set_index(["method", "dataset"])["r1"]
     theirs = table[table["role"].isin(["rerun", "contrastive_baseline", "triplet_baseline"])]
-    theirs = theirs[~theirs["note"].str.contains("who ran it is not said", na=False)]
     theirs = theirs.join(own.rename("claimed"), on=["method", "dataset"]).rename(columns={"paper": "by"})
     chosen = theirs[["dataset", "method", "r1", "claimed", "by", "note"]]
     return chosen.sort_values(["dataset", "by", "r1"], ignore_index=True)
@@ -219,13 +217,8 @@ def join_later_losses(main: StudyRecords, after: StudyRecords | None) -> StudyRe
 
 def best_of_the_fourteen(records: StudyRecords) -> str | None:
     """The method of the Reality Check with the highest concatenated MAP@R in a study; None without any."""
-    scores = _map_at_r(records)["mean"]
+    scores = tables.trained(tables.accuracy(records))["mean"]
     return scores[scores.index.isin(tables.METHODS)].idxmax() if scores.index.isin(tables.METHODS).any() else None
-
-
-def _map_at_r(records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R of the trained methods, by method."""
-    return tables.by_method(tables.accuracy(records)).drop(index=PRETRAINED, errors="ignore")
 
 
 def methods_shown(records: StudyRecords) -> list[str]:
@@ -251,8 +244,7 @@ def _older(records: StudyRecords) -> StudyRecords:
 def later_results_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results_cells`; marks and ranks are among all rows."""
     state = tables.status(records, after2019.KNOWN).loc[[name for name in methods_shown(records) if name != PRETRAINED]]
-    both = musgrave.results_cells(accuracy_shown(records), *labels.dimensions(records), state, after2019.KNOWN)
-    return musgrave.with_own(both, records, after2019.KNOWN)
+    return musgrave.results_of(records, after2019.KNOWN, accuracy_shown(records), state)
 
 
 def leads_over_best(records: StudyRecords) -> pd.DataFrame:
@@ -269,7 +261,7 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     n: how many of the losses after 2019 have some; above, below: how many of these differ from the best of the fourteen
     by more than the 95 % interval of the difference.
     """
-    scores, best = _map_at_r(records)["mean"], best_of_the_fourteen(records)
+    scores, best = tables.trained(tables.accuracy(records))["mean"], best_of_the_fourteen(records)
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
@@ -290,8 +282,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         later = precision.index.isin(METHODS)
         named[f"{name}.gap_precision"] = 100 * float(precision[~later].max() - precision[later].max())
         named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        named[f"{name}.one_function"] = 100 * float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
         frame = tables.deciding(tables.accuracy(records))
+        twins = frame.set_index("method")["mean"].reindex(ONE_FUNCTION).dropna()
+        named[f"{name}.one_function"] = 100 * float(np.ptp(twins))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
         named[f"{name}.tied"] = ", ".join(sorted(tied))
     spans = [value for key, value in named.items() if key.endswith(".one_function")]

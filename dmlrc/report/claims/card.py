@@ -10,8 +10,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import editions, prose, publish, published, tables, titles
 from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS as ALL_CLAIMS
-from dmlrc.report.claims.claim import PAPER
-from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
+from dmlrc.report.claims.claim import EXHIBITS, PAPER, Exhibit
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED
 from dmlrc.report.claims.verdicts import Judged, judge_all
 from dmlrc.report.fehervari2019 import page as fehervari

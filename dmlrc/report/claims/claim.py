@@ -1,4 +1,6 @@
-"""Claims: sentences of the papers, or ours about them, and the number that decides each; one TOML file a paper."""
+"""Claims: sentences of the papers, or ours about them, and the number that decides each; one TOML file a paper. And
+exhibits: the papers' tables and figures, and those of ours that claims lead to, of `exhibits.toml`.
+"""
 
 import math
 import tomllib
@@ -6,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal, NamedTuple
 
+from markupsafe import Markup
 from pydantic import BeforeValidator, ConfigDict
 from pydantic.dataclasses import dataclass
 
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims import named, on_the_spot
+from dmlrc.report.claims import named
 from dmlrc.report.statistics import Estimate
 
 PAPER, OURS = "paper", "ours"
@@ -24,21 +27,25 @@ GROUPED = ("rows", "others", "without", "merged")
 
 @dataclass(frozen=True)
 class PrintedUnit:
-    """The unit in which a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
+    """The unit in which a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits.
+
+    digits: None for numbers without a sign, in powers of ten where they are small.
+    """
 
     scale: float
-    digits: int
+    digits: int | None
     suffix: str = ""
     name: str = ""
-    form: str = "f"
 
     def text(self, value: float) -> str:
         """The value with its sign, a dash for NaN.
 
         >>> UNITS["points"].text(0.0123), UNITS["percent"].text(-0.05), UNITS["tiny"].text(2e-8)
-        ('+1.23', '-5.0 %', '+2.0e-08')
+        ('+1.23', '-5.0 %', '2·10⁻⁸')
         """
-        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}{self.form}}{self.suffix}"
+        if self.digits is None:
+            return labels.number(value) or "–"
+        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}f}{self.suffix}"
 
 
 UNITS = {
@@ -46,7 +53,7 @@ UNITS = {
     "percent": PrintedUnit(100, 1, " %"),
     "number": PrintedUnit(1, 2),
     "loss": PrintedUnit(1, 3),
-    "tiny": PrintedUnit(1, 1, form="e"),
+    "tiny": PrintedUnit(1, None),
 }
 
 
@@ -83,16 +90,17 @@ class Claim:
 
     claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin: "ours"
     for what no sentence of the paper says. exploratory: why it is no test: it was chosen after a look at the results.
-    retracted: why our records cannot test it, so that it is listed without a verdict; untestable: the same of one that
-    was never judged. named: the losses that it names, for `rule.far_from_the_rate`. decides: the paper's tables and
-    figures that the verdict counts for on the report card; link: what shows the numbers here, see `exhibits`.
+    retracted: why our records cannot test it, so that it is listed without a verdict; for_size: since the number may be
+    one of the size of embeddings; untestable: why, of one that was never judged. named: the losses that it names, for
+    `rule.far_from_the_rate`. decides: the paper's tables and figures that the verdict counts for on the report card;
+    link: what shows the numbers here, see `exhibits`.
     statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
     number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of experiments, none without training; more: those too, if there.
-    measure: the function of the statistic, `name` in `named`, or in `on_the_spot` where nothing is needed, and its
-    keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.
-    rows: those that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the untrained
-    trunk, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, made by its two ends.
+    measure: the function of the statistic, `name` in `named`, and its keywords. published: the same statistic in the
+    paper: data set or place -> number; printed: as text. rows: those that it compares, default all, as in
+    `rule.lower_than_untrained`; trunk_alone: it is about the untrained trunk, and asks nothing of any start. is_range:
+    the statistic is a range of the rows' P@1, made by its two ends.
     at_most: the statistic is at most what the sentence is about, and may lie below the region where that does not.
     """
 
@@ -105,6 +113,7 @@ class Claim:
     origin: Literal["paper", "ours"] = PAPER
     exploratory: str = ""
     retracted: str = ""
+    for_size: bool = False
     untestable: str = ""
     named: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()
@@ -148,8 +157,7 @@ class Claim:
     def estimate(self, evidence: Mapping[str, StudyRecords | None]) -> Estimate:
         """The statistic by these records; raises `MissingRowsError` where rows are missing."""
         keywords = dict(self.measure)
-        statistic = getattr(named if self.needs else on_the_spot, keywords.pop("name"))
-        return statistic(*self.records(evidence), **keywords)
+        return getattr(named, keywords.pop("name"))(*self.records(evidence), **keywords)
 
 
 def _toml(name: str) -> dict[str, Any]:
@@ -185,3 +193,33 @@ def _read(paper: papers.Paper | Later) -> Iterator[Claim]:
 
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for paper in SOURCES.values() for claim in _read(paper))
+
+
+class Exhibit(NamedTuple):
+    """A table or figure of a chapter. Where a paper has it, it is called as there.
+
+    paper: whose it is, or "ours". shows, of a paper's: what it shows. needs: the experiments without which nothing of
+    it is ours. has_result: whether it measures anything. alone: the paper's numbers stand there alone.
+    """
+
+    paper: str
+    chapter: str
+    called: str
+    shows: str = ""
+    needs: tuple[str, ...] = ()
+    has_result: bool = True
+    alone: bool = False
+
+
+EXHIBITS = {id: Exhibit(paper, **row) for paper, rows in _toml("exhibits").items() for id, row in rows.items()}
+"""By their ids in the book, "musgrave-t4" for instance."""
+
+
+def link(label: str) -> Markup:
+    """A link to a table or figure, from one chapter to another.
+
+    >>> print(link("musgrave-f1"))
+    <a href="02_which_score_to_trust.html#musgrave-f1">Fig. 1</a>
+    """
+    exhibit = EXHIBITS[label]
+    return Markup('<a href="{}.html#{}">{}</a>').format(exhibit.chapter, label, exhibit.called)

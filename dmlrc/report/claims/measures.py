@@ -15,7 +15,6 @@ from dmlrc.report import statistics
 from dmlrc.report.statistics import Estimate
 
 R1 = "precision_at_1"
-SEEDS_ONLY = "seeds only"
 AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
 """The metrics of section 4.1 of Roth et al., which their Figs. 2 and 3 aggregate."""
 
@@ -101,13 +100,13 @@ def properties(
     return table.groupby(lambda method: losses.get(method, method), sort=False).mean()
 
 
-def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0) -> pd.Series:
-    """A metric at the last point of the training curve of every rerun (mean over its folds), or at a share of it."""
+def curve_at(records: StudyRecords, metric: str, method: str, share: float = 1.0, point: str = "last") -> pd.Series:
+    """A metric at the "first" or "last" point of every rerun's training curve, up to a share of it; mean over folds."""
     curves = records.curves
     chosen = curves[(curves["method"] == method) & (curves["kind"] == "rerun") & (curves["metric"] == metric)]
     need(chosen["value"].notna().any(), f"no curve of {metric} of {method} in {records.name}")
     chosen = chosen[chosen["step"] <= share * chosen["step"].max()].dropna(subset="value").sort_values("step")
-    return chosen.groupby(["number", "fold"])["value"].last().groupby("number").mean()
+    return chosen.groupby(["number", "fold"])["value"].agg(point).groupby("number").mean()
 
 
 # Estimates of a table `wide`
@@ -158,7 +157,7 @@ def range_of_means(table: pd.DataFrame, of: np.ndarray | None = None, level: flo
 
 def seeds_only(estimate: Estimate) -> Estimate:
     """An estimate over reruns, whose interval knows their seeds only."""
-    return replace(estimate, how=f"{estimate.how}, {SEEDS_ONLY}")
+    return replace(estimate, how=f"{estimate.how}, seeds only", seeds_only=True)
 
 
 def over_reruns(values: Iterable[float]) -> Estimate:

@@ -1,6 +1,7 @@
 """The statistics that claims name: functions of the records that a claim needs, in their order, and of keywords.
 
-Each raises MissingRowsError where rows are missing.
+Each raises MissingRowsError where rows are missing. Those of no records, of made-up spaces, of two losses and of
+published numbers, are seeded, and each takes a second or two.
 """
 
 import functools
@@ -10,16 +11,20 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy import stats
 
+from dmlrc import data, losses
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import statistics, tables, titles
+from dmlrc.report import published, statistics, tables, titles, untrained
 from dmlrc.report.claims import measures
 from dmlrc.report.claims.measures import R1, need
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import CLASSICS
 
 JOINED = "concatenated"
+SEEDS = 5
+"""Of each statistic without records."""
 
 # Rows against rows
 
@@ -195,14 +200,15 @@ def trunks_over_methods(main: StudyRecords, trunks: StudyRecords) -> Estimate:
     """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
     heights = measures.at_level(trunks, "imagenet").mean().dropna()
     apart = float(np.ptp(heights))
-    losses = measures.range_of_means(measures.finished_rows(measures.wide(main, setting=JOINED)))
-    return replace(_less(Estimate(apart, apart, apart, len(heights)), losses), how=losses.how)
+    of_losses = measures.range_of_means(measures.finished_rows(measures.wide(main, setting=JOINED)))
+    of_trunks = replace(of_losses, value=apart, low=apart, high=apart, n=len(heights))
+    return _less(of_trunks, of_losses)
 
 
-def _less(trunks: Estimate, losses: Estimate) -> Estimate:
+def _less(trunks: Estimate, of_losses: Estimate) -> Estimate:
     """The range over trunks less that over losses; a unit is a trunk."""
-    low, high = trunks.low - losses.high, trunks.high - losses.low
-    return replace(trunks, value=trunks.value - losses.value, low=low, high=high, units="trunks")
+    low, high = trunks.low - of_losses.high, trunks.high - of_losses.low
+    return replace(trunks, value=trunks.value - of_losses.value, low=low, high=high, units="trunks")
 
 
 def trunks_over_rows(records: StudyRecords) -> Estimate:
@@ -212,8 +218,8 @@ def trunks_over_rows(records: StudyRecords) -> Estimate:
     places = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
     places = places.pivot(index="row", columns="level", values="place").dropna().to_numpy(int)  # (rows, trunks)
     both = 1 - (1 - statistics.LEVEL) / 2  # so that the two intervals hold together
-    trunks, losses = (measures.range_of_means(table, of, both) for of in (places.T, places))
-    return _less(replace(trunks, n=places.shape[1]), losses)
+    trunks, of_losses = (measures.range_of_means(table, of, both) for of in (places.T, places))
+    return _less(replace(trunks, n=places.shape[1]), of_losses)
 
 
 # Sweeps
@@ -261,9 +267,9 @@ def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -
     return measures.seeds_only(statistics.welch(*ends, "reruns"))
 
 
-def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
-    """One metric minus another at the end of the curves of a row, over the reruns."""
-    one, other = (measures.curve_at(records, metric, row) for metric in (first, second))
+def gap(records: StudyRecords, *, row: str, first: str, second: str, point: str = "last") -> Estimate:
+    """One metric minus another at the end of the curves of a row, or at their "first" point, over the reruns."""
+    one, other = (measures.curve_at(records, metric, row, point=point) for metric in (first, second))
     return measures.over_reruns((one - other).dropna())
 
 
@@ -309,3 +315,65 @@ def from_other_orders(default: StudyRecords, *orders: StudyRecords, row: str, me
     """
     drawn = [measures.column(records, row, metric).mean() for records in orders]
     return statistics.prediction_difference(measures.column(default, row, metric), drawn, "random class orders")
+
+
+# Without records
+
+
+@functools.cache
+def nmi_against_formula(*, points: int, classes: int) -> Estimate:
+    """NMI of random 64-dimensional embeddings minus 1 - log S / log C; a unit is a seed."""
+    scores = [untrained.random_scores(points, [classes], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
+    return statistics.mean([float(frame["nmi"].iloc[0] - frame["nmi_expected"].iloc[0]) for frame in scores])
+
+
+@functools.cache
+def nmi_of_random_trunk(*, images_per_class: int) -> Estimate:
+    """NMI of a conv4 with random weights on small glyphs; a unit is a seed of the weights."""
+    images = data.load("glyphs-small")
+    scores = (untrained.random_trunks(images, ["conv4"], None, images_per_class, seed) for seed in range(SEEDS))
+    return statistics.mean([frame["nmi"].iloc[0] for frame in scores])
+
+
+@functools.cache
+def toy_spread() -> Estimate:
+    """The range of MAP@R over the three toy spaces, minus that of P@1; a unit is a seed of the spaces."""
+    spreads = []
+    for seed in range(SEEDS):
+        scores = untrained.toy_scores(untrained.toy_spaces(seed=seed), names=("precision_at_1", "map_at_r"), seeds=1)
+        spreads.append(np.ptp(scores.loc["map_at_r"]) - np.ptp(scores.loc["precision_at_1"]))
+    return statistics.mean(spreads)
+
+
+@functools.cache
+@torch.no_grad()
+def one_function() -> Estimate:
+    """Relative difference of ProxyNCA (scale s) and normalised softmax (T = 1 / (2 s)); a unit is a batch."""
+    differences = []
+    for seed in range(SEEDS):
+        generator = torch.Generator().manual_seed(seed)
+        scale = float(torch.rand(1, generator=generator)) * 10 + 0.5
+        proxies = torch.randn(20, 16, generator=generator)
+        embeddings = torch.nn.functional.normalize(torch.randn(32, 16, generator=generator))
+        labels = torch.randint(20, (32,), generator=generator)
+        nca = losses.create("proxy_nca", num_classes=20, embedding_dim=16, softmax_scale=scale)
+        softmax = losses.create("normalized_softmax", num_classes=20, embedding_dim=16, temperature=1 / (2 * scale))
+        nca.proxies.copy_(proxies)
+        softmax.W.copy_(proxies.T)
+        one, other = float(nca(embeddings, labels)), float(softmax(embeddings, labels))
+        differences.append(one / other - 1)
+    return statistics.mean(differences)
+
+
+def claimed_gain(*, baseline: str) -> Estimate:
+    """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
+    gains = tables.claimed_improvement(published.claims(), baseline)
+    return statistics.mean(gains.groupby("paper")["gain"].mean())
+
+
+def share_copied() -> Estimate:
+    """Share of the papers with a contrastive baseline of which one is, to the digit, that of a paper listed earlier."""
+    rows = published.claims()
+    rows = rows[rows["primary"] & (rows["role"] == "contrastive_baseline")].sort_values("year", kind="stable")
+    copied = rows.duplicated(["dataset", "r1"]).groupby(rows["paper"]).any()
+    return statistics.share(int(copied.sum()), len(copied))

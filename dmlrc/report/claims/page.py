@@ -8,9 +8,7 @@ from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, PrintedUnit
-from dmlrc.report.claims.exhibits import link
-from dmlrc.report.claims.measures import SEEDS_ONLY
+from dmlrc.report.claims.claim import CLAIMS, OURS, SOURCES, Claim, link
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, RULES, VERDICTS, Judgement
 from dmlrc.report.claims.verdicts import Judged, in_paper, judge_all, of_section
 from dmlrc.report.method import notes
@@ -106,23 +104,13 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     estimate = judgement.estimate
     if estimate is None:
         return f"{judgement.verdict}{why}"
-    value, low, high = (_value(claim.unit, number) for number in (estimate.value, estimate.low, estimate.high))
-    knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
+    value, low, high = map(claim.unit.text, (estimate.value, estimate.low, estimate.high))
+    knows = ", seeds only" * estimate.seeds_only
     interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
     units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
     return (
         f"{_signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
     )
-
-
-def _value(unit: PrintedUnit, value: float) -> str:
-    """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
-
-    >>> from dmlrc.report.claims.claim import UNITS
-    >>> _value(UNITS["points"], 0.0123), _value(UNITS["tiny"], 2e-8), _value(UNITS["tiny"], 0.0)
-    ('+1.23', '2·10⁻⁸', '0')
-    """
-    return labels.number(value) if unit.form == "e" else unit.text(value)
 
 
 def rules(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:

@@ -23,30 +23,17 @@ from dmlrc.report.significance.measures import ALPHA, BORROWED, MARGIN, SEEDS, C
 
 MIN_TRIALS = 10
 """Trials below which a search ranks nothing."""
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
-thead th {{ border-bottom: 1px solid #888; text-align: center; }}
-tbody th {{ text-align: left; font-weight: normal; }}
-tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
-table.dml-wrap td {{ white-space: normal; text-align: left; }}
-svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
+_STYLE = """
+:root { --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+.dml-scroll { overflow-x: auto; margin: 2rem 0 .3rem; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; }
+thead th { border-bottom: 1px solid #888; text-align: center; }
+tbody th { text-align: left; font-weight: normal; }
+tbody tr + tr > * { border-top: 1px solid #ddd; }
+table.dml-wrap td { white-space: normal; text-align: left; }
+svg { width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }
 """
 
 
@@ -210,7 +197,8 @@ def write_comparison(recorded: StudyRecords, methods: Sequence[Method], folder: 
     """Write the page, with its tables and figures beside it, into a folder, and return its file."""
     with publish.collected(folder) as shown:
         show_comparison(recorded, methods)
-    title = escape(f"{', '.join(method.label for method in methods)} on {labels.dataset(recorded)}")
+    title = f"{', '.join(method.label for method in methods)} on {labels.dataset(recorded)}"
     page = folder / "index.html"
-    records.write_whole(page, _PAGE.format(title=title, body="\n".join(shown)).encode())
+    html = publish.whole_page(title, _STYLE, [f"<h1>{escape(title)}</h1>", *shown])
+    records.write_whole(page, html.encode())
     return page

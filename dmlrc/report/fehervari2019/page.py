@@ -190,7 +190,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     judged = claims.judge_all(edition, "fehervari")
     by_study = editions.records_around(edition, "fehervari2019")
     named = common.numbers(edition, judged, _of_study, ("pairs", "batches_gain"))
-    named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
+    named["withdrawn_for_size"] = sum(claim.for_size for claim in claims.of_section("fehervari"))
     return named | _of_paper() | _of_orders(edition, orders(by_study))
 
 

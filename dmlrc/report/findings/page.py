@@ -14,6 +14,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import editions, labels, publish, published, titles
 from dmlrc.report.fehervari2019.page import fehervari_label
 from dmlrc.report.findings import literature, metrics, training
+from dmlrc.report.statistics import discordant_pairs
 
 WITH_CURVES = "grocery-frozen"
 """A study whose committed records have long validation curves, shown beside the studies of any edition."""
@@ -206,5 +207,5 @@ def _of_runs(edition: Sequence[StudyRecords]) -> dict[str, float]:
         means = 100 * part[["own_maximum", "at_checkpoint", "inflation"]].mean()
         named |= {"own.maximum": means["own_maximum"], "own.checkpoint": means["at_checkpoint"]}
         named |= {"own.gain": means["inflation"], "own.least": 100 * part["inflation"].min()}
-        named |= {"own.swapped": training.swapped_pairs(part), "own.pairs": len(part) * (len(part) - 1) // 2}
+        named["own.swapped"], named["own.pairs"] = discordant_pairs(part["at_checkpoint"], part["own_maximum"])
     return named

@@ -20,7 +20,6 @@ from dmlrc.data import augment, splits
 from dmlrc.data.batches import greedy_coreset, histogram_distances
 from dmlrc.losses.snr import snr_distances
 from dmlrc.records import StudyRecords
-from dmlrc.report import statistics
 from dmlrc.report.findings.metrics import clustered
 
 RADIANS, SCALE = 0.5, 16.0
@@ -296,11 +295,6 @@ def longest_own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     frame = own_maximum(edition)
     evaluations = frame.groupby("study")["evaluations"].mean()
     return frame[frame["study"] == evaluations.idxmax()] if (evaluations > 1).any() else frame.iloc[:0]
-
-
-def swapped_pairs(frame: pd.DataFrame) -> int:
-    """The number of pairs of methods that change order with the rule. frame: one study's rows of `own_maximum`."""
-    return statistics.discordant_pairs(frame["at_checkpoint"], frame["own_maximum"])[0]
 
 
 # Crops and splits

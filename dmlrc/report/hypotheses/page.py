@@ -51,7 +51,7 @@ def _short(case: Judged) -> str:
     >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Bounds(low=0.53), "inconclusive"),), "inconclusive"))
     'inconclusive: 0.80'
     """
-    values = ", ".join(value(case.hypothesis, finding.estimate).split(" [")[0] for finding in case.findings)
+    values = ", ".join(value(case.hypothesis, finding.estimate, alone=True) for finding in case.findings)
     verdict = case.verdict + _so_far(case)
     return f"{verdict}: {values}" if values else verdict
 
@@ -93,8 +93,8 @@ def finding_numbers(cases: Sequence[Judged]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index("hypothesis")
 
 
-def value(hypothesis: str, estimate: Estimate) -> str:
-    """An estimate with its interval.
+def value(hypothesis: str, estimate: Estimate, alone: bool = False) -> str:
+    """An estimate with its interval, or alone.
 
     >>> value("H1", Estimate(0.8, 0.4, 0.94, 12)), value("H3", Estimate(0.02, 0.01, 0.03, 3))
     ('0.80 [0.40, 0.94]', '+2.0 % [+1.0, +3.0]')
@@ -103,10 +103,9 @@ def value(hypothesis: str, estimate: Estimate) -> str:
     """
     if np.isnan(estimate.low):
         return f"{estimate.value:.0f} of {estimate.n}"
-    if hypothesis in POINTS:
-        unit, form = POINTS[hypothesis]
-        return labels.percent(estimate.value, form=form, low=estimate.low, high=estimate.high, unit=unit)
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    unit, form = POINTS.get(hypothesis, ("", ".2f"))
+    ends = {} if alone else {"low": estimate.low, "high": estimate.high}
+    return labels.number(estimate.value, form=form, unit=unit, **ends)
 
 
 def region(hypothesis: str, wanted: Bounds) -> str:

@@ -1,4 +1,5 @@
-"""The losses that other papers train with fixed settings: their rows in the tables around every study, as cells."""
+"""The losses that other papers train with fixed settings: their rows in the tables around every study, as cells, and
+the ways to fill a batch."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,15 +11,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from dmlrc import losses, papers, studies
+from dmlrc.data import batches
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
-from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
-from dmlrc.report.method.page import noted
-from dmlrc.report.method.samplers import SAMPLERS
+from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN, read_notes
 from dmlrc.report.results_table import LIFT, results_table
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
@@ -60,6 +60,22 @@ ZHAI = Table("zhai2019/losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_labe
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
 
+@dataclass(frozen=True)
+class SamplerNote:
+    """Markdown; draws: what a batch holds, source: who draws so. code: names in `dmlrc.data.batches` that are shown."""
+
+    label: str
+    idea: str
+    source: str
+    draws: str
+    ours: str
+    code: tuple[str, ...]
+
+
+SAMPLERS = read_notes("samplers.toml", SamplerNote)
+"""By their names in `dmlrc.data.batches.SAMPLERS`, in that order."""
+
+
 def load_tables(edition: Sequence[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
     return {table.experiment: editions.records_around(edition, table.experiment) for table in TABLES}
@@ -96,16 +112,22 @@ def row_label(table: Table, method: Method) -> str:
     return f"{table.label(method.name)} ({titles.paper(table.paper)})"
 
 
-def loss_description(section: str) -> str:
-    """Formulas of a loss, what their letters mean and where ours differs, as MyST."""
-    return noted(OTHERS[section], "Fixed")
-
-
 def loss_source(section: str) -> str:
     """The code of its losses, each class behind those that it is made from."""
     own = [losses.REGISTRY[name] for name in OTHERS[section].losses]
     classes = [cls for cls in own for cls in reversed(cls.__mro__) if cls.__module__.startswith("dmlrc.losses")]
     return "\n\n".join(inspect.getsource(part).rstrip() for part in dict.fromkeys(classes))
+
+
+def sampler_description(name: str) -> str:
+    """A sampler in MyST: what it draws, who draws so, and how ours differs."""
+    sampler = SAMPLERS[name]
+    return f"{sampler.draws}\n\nSource: {sampler.source}.\n\n**How ours differs from it.** {sampler.ours}"
+
+
+def sampler_source(name: str) -> str:
+    """The code of a sampler, what it is made from first."""
+    return "\n\n".join(inspect.getsource(getattr(batches, part)).rstrip() for part in SAMPLERS[name].code)
 
 
 def _settings(method: Method) -> str:

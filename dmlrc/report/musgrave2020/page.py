@@ -49,22 +49,21 @@ def results_cells(
 
 
 def results_of(
-    records: StudyRecords, methods: Methods = METHODS, frame: pd.DataFrame | None = None
+    records: StudyRecords,
+    methods: Methods = METHODS,
+    frame: pd.DataFrame | None = None,
+    state: pd.DataFrame | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Make `results_cells` of a study, `with_own`. frame: in the place of its `accuracy`."""
-    frame = accuracy(records) if frame is None else frame
-    both = results_cells(frame, *labels.dimensions(records), tables.status(records, methods), methods)
-    return with_own(both, records, methods)
+    """Make `results_cells` of a study, with metrics of the reader's own, and where a row departs from the protocol.
 
-
-def with_own(
-    both: tuple[pd.DataFrame, pd.DataFrame], records: StudyRecords, methods: Methods
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Add metrics of the reader's own, as they are, and where a row departs from the protocol, to cells and marks."""
-    cells, marks = both
+    frame, state: in the place of its `accuracy` and `status`.
+    """
+    protocol, known = records.meta["protocol"], tables.status(records, methods) if state is None else state
+    given = accuracy(records) if frame is None else frame
+    cells, marks = results_cells(given, protocol["embedding_dim"], protocol["folds"], known, methods)
     frame = accuracy(records)
     columns = {about.NOT_AS_THE_PROTOCOL: about.apart(records)}
-    for name in filter(None, map(own_metric, records.meta["protocol"]["test_metrics"])):
+    for name in filter(None, map(own_metric, protocol["test_metrics"])):
         means = frame[frame["metric"] == name].drop_duplicates("method").set_index("method")[["mean", "ci95"]]
         columns[name] = {method: labels.number(*pair, form=".4g") for method, pair in means.T.items()}
     for head, texts in columns.items():

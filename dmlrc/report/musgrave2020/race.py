@@ -53,5 +53,5 @@ def of_rate(study: StudyRecords) -> dict[str, float | str]:
         "rate.suits": ", ".join(best.columns[best.idxmax() == rate]),
         "rate.methods": float(best.shape[1]),
         "rate": rate,
-        "settings_rate": rates.settings_from(grid)[1],
+        "settings_rate": rates.rate_of_settings(grid),
     }

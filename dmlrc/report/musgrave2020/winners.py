@@ -43,7 +43,7 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
     compared = significance.compare(study, edition)
     five = planning.top_five(compared)
     frame = tables.accuracy(study)
-    deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
+    deciding = tables.trained(frame)
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
     tests = {table: tables.rank_agreement(frame, scores) for table, scores in published.musgrave_tables().items()}
     below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}

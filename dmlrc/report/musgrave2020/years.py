@@ -10,7 +10,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, prose, published, statistics, tables
 from dmlrc.report.claims.named import slope_since
-from dmlrc.report.front_page.page import percent_span
+from dmlrc.report.front_page import percent_span
 from dmlrc.report.results_table import LIFT
 from dmlrc.report.statistics import Estimate
 

@@ -13,9 +13,10 @@ from dmlrc.metrics.histograms import jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, published, statistics, tables
-from dmlrc.report.claims.named import from_other_orders
+from dmlrc.report.claims.measures import MissingRowsError
+from dmlrc.report.claims.named import from_other_orders, gap
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.statistics import Estimate, of_groups
+from dmlrc.report.statistics import of_groups
 from dmlrc.studies import experiments
 
 EXPERIMENTS = {"default": "oi2021", "random": "oi2021/random"}
@@ -202,19 +203,15 @@ def seed_means(frame: pd.DataFrame) -> pd.DataFrame:
     return groups.agg(mean="mean", low="min", high="max").reset_index()
 
 
-def gap(records: StudyRecords, metric: str, when: str) -> Estimate:
-    """A metric on the training images minus on the validation images, over the seeds. when: "first" or "last" epoch."""
-    ends = metric_curves(records, [metric]).sort_values("epoch").groupby(["rerun", "images"])["value"].agg(when)
-    wide = ends.unstack().reindex(columns=list(PARTS.values()))
-    return statistics.mean(wide["training"] - wide["validation"], "reruns")
-
-
 def gaps(records: StudyRecords) -> pd.DataFrame:
     """oi-f4-gaps: training minus validation of each metric, after the first and after the last epoch."""
     rows = []
     for when in ("first", "last"):
         for metric, text in METRICS.items():
-            growth = gap(records, metric, when)
+            try:
+                growth = gap(records, row=oi2021.METHODS[0].name, first=f"train_{metric}", second=metric, point=when)
+            except MissingRowsError:  # of what diverged
+                growth = statistics.mean([])
             rows.append((text, f"after the {when} epoch", growth.value, growth.half, f"+{form(metric)}"))
     return pd.DataFrame(rows, columns=["row", "head", "mean", "half", "form"])
 
@@ -228,7 +225,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     named = common.numbers(edition, judged, _of_study)
     for study in edition:
         together = judged[study.name]["oi-jsd-like-map"].estimate
-        best = tables.by_method(tables.accuracy(study))["mean"].drop(PRETRAINED, errors="ignore")
+        best = tables.trained(tables.accuracy(study))["mean"]
         named[f"{study.meta['dataset']}.r"] = together.value if together else np.nan
         named[f"{study.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
     return named

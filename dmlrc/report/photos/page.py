@@ -12,7 +12,7 @@ from PIL import Image
 from dmlrc import data, paths
 from dmlrc.data import ImageSet
 from dmlrc.records import StudyRecords, model_path
-from dmlrc.report import about, labels, ranking
+from dmlrc.report import about, labels, publish, ranking
 from dmlrc.report.photos import answer, neighbours
 from dmlrc.report.photos.neighbours import Found
 
@@ -60,9 +60,7 @@ def render_page(records: StudyRecords, images: ImageSet, results: Found) -> str:
         "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
         f"<pre>{escape(_commands(records, best))}</pre>",
     ]
-    head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    head += f"<title>{escape(name)}</title>"
-    return "\n".join([head, f"<style>{_STYLE}</style>", *parts])
+    return publish.whole_page(name, _STYLE, parts)
 
 
 def _commands(records: StudyRecords, method: str) -> str:

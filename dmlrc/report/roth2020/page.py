@@ -16,6 +16,7 @@ from dmlrc.papers import roth2020
 from dmlrc.protocol import FIXED
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, tables, titles
+from dmlrc.report.claims.measures import AGGREGATED
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 from dmlrc.report.roth2020 import toy
@@ -33,8 +34,6 @@ REGULARISED = {
 """The rho-regularised methods and the methods that they regularise."""
 PLAIN = tuple(name for name in METHODS if name not in REGULARISED)
 TABLE = (R1, "nmi")
-METRICS = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
-"""The metrics of section 4.1, over which Figs. 2 and 3 average."""
 ALL_METRICS = roth2020.PROTOCOL.test_metrics
 STRUCTURE = {"pi_intra": "π intra", "pi_inter": "π inter", "pi_ratio": "π ratio", "rho": "ρ"}
 SCALED = ("pi_intra", "pi_inter")
@@ -56,9 +55,8 @@ CARRIES = 0.1
 """A method without which a correlation moves by this much is named beside it."""
 
 
-def roth_label(method: str) -> str:
-    """A method as the paper prints it."""
-    return labels.UNTRAINED if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+roth_label = functools.partial(labels.method_label, methods=METHODS)
+"""A method as the paper prints it."""
 
 
 # Table 2
@@ -183,7 +181,7 @@ def decay(records: StudyRecords) -> pd.DataFrame:
 def swept(records: StudyRecords) -> pd.Series:
     """The mean over the seeds of every score that Figs. 2 and 3 count, by row (loss), value and metric."""
     frame = common.seed_scores(records, setting="separated")
-    frame = frame[frame["metric"].isin(METRICS) & (frame["value"] != "")]
+    frame = frame[frame["metric"].isin(AGGREGATED) & (frame["value"] != "")]
     return frame.groupby(["row", "value", "metric"], sort=False)["score"].mean()
 
 

@@ -64,7 +64,8 @@ def relative(
     weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
     difference = contrast(weights)
     gain = Estimate.around(top / base - 1, difference.half, difference.n, difference.units, difference.how)
-    return replace(gain, attainable=(-1.0, 1 / base - 1))  # nobody scores more than 1
+    perfect = (-1.0, 1 / base - 1)  # nobody scores more than 1
+    return replace(gain, attainable=perfect, seeds_only=difference.seeds_only)
 
 
 def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:

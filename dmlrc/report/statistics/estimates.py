@@ -27,6 +27,7 @@ class Estimate:
 
     n: the units that it rests on; units: what they are, "reruns" for instance; how: how the interval is made.
     attainable: the values that the statistic can take at all on this data; an accuracy cannot rise above 1.
+    seeds_only: the interval knows the noise of seeds and not that of search.
     """
 
     value: float
@@ -36,6 +37,7 @@ class Estimate:
     units: str = ""
     how: str = ""
     attainable: tuple[float, float] = (-math.inf, math.inf)
+    seeds_only: bool = False
 
     @classmethod
     def around(cls, value: float, half: float, n: int, units: str = "", how: str = "") -> "Estimate":

@@ -11,7 +11,8 @@ import pandas as pd
 
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables, titles
+from dmlrc.report import claims, common, editions, labels, published, starts, tables, titles
+from dmlrc.report.claims.named import same_models
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
 from dmlrc.report.statistics import Estimate, of_groups
@@ -170,9 +171,7 @@ def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
 
 def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
     """R@1 of the bits less that of the floats, over the reruns: pairs, since both are of the same models."""
-    frames = [common.seed_scores(records, R1, setting) for setting in ("separated_binary", "separated")]
-    bits, floats = (frame[frame["method"] == method].set_index("rerun")["score"] for frame in frames)
-    return statistics.mean(bits - floats, "reruns")
+    return same_models(records, row=method, settings=("separated_binary", "separated"))
 
 
 def sizes(records: StudyRecords) -> pd.DataFrame:

@@ -1,12 +1,13 @@
-"""Speed as the page prints it: cells of tables, and the numbers of its text."""
+"""Speed of the parts beside named peers, and growth with size: as measured by `benchmarks/` and committed."""
 
 from collections.abc import Sequence
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from dmlrc.report import prose
+from dmlrc.report import charts, prose, style, svg
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -17,10 +18,19 @@ FITTED = {
     "proposal": "a proposal of a search",
 }
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
+FACTS = ("machine", "device", "torch", "pytorch_metric_learning", "commit", "date")
 LIBRARY = "pytorch-metric-learning"
 """In the names of the peers that are its."""
 PEER_CELLS = {"peer": "peer", "ours_ms": "ours, ms", "peer_ms": "peer, ms", "ratio": "times as fast"}
 """`peers` as printed (`labels.cells`)."""
+LOOKS = {
+    "retrieval": style.Style(style.BLUE),
+    "histogram": style.Style(style.ORANGE),
+    "everything": style.Style(style.RED, "s"),
+    "proposal": style.Style(style.GREEN),
+    "study": style.Style(style.PURPLE, "D"),
+}
+"""The colours and marks of `growth`."""
 _LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
@@ -104,10 +114,51 @@ def numbers() -> dict[str, float | str]:
     }
 
 
-FACTS = ("machine", "device", "torch", "pytorch_metric_learning", "commit", "date")
-
-
 def made_on(times: pd.DataFrame) -> dict[str, str]:
     """The machine, versions, commit and date of `peers` or `growth`, and the most processes beside them: texts."""
     facts = {name.replace("_", "-"): ", ".join(times[name].unique()) for name in FACTS if name in times}
     return facts | {"other processes": f"at most {times['load'].max():.1f}"}
+
+
+# Drawn
+
+
+def peers_figure(peers: pd.DataFrame) -> Figure:
+    """Draw each part's speed as a multiple of its peer's (`peers`), sorted, on a logarithmic axis."""
+    peers = peers.sort_values("ratio").reset_index(drop=True)
+    figure, axis = charts.panel(3.2, xlabel="comparisons, sorted", ylabel="times as fast as the peer")
+    colours = [style.BLUE if ratio >= 1 else style.RED for ratio in peers["ratio"]]
+    dots = axis.scatter(peers.index + 1, peers["ratio"], s=14, color=colours)
+    svg.tips(dots, [f"{row.what} / {row.peer}: {row.ratio:.2f} times as fast" for row in peers.itertuples()])
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set_yscale("log")
+    return figure
+
+
+def growth_figure(times: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
+    """Seconds and megabytes (`growth`) of evaluation by images; of a proposal by trials, of a study by workers."""
+    of_images, (seconds, memory) = _stacked()
+    of_searches, (proposal, study) = _stacked()
+    for task, part in times.groupby("task", sort=False):
+        look = LOOKS[task]
+        label = f"{FITTED[task]}, exponent {exponents[task]:.1f}" if task in exponents else task
+        axis = {"proposal": proposal, "study": study}.get(task, seconds)
+        axis.plot(part["size"], part["seconds"], color=look.colour, marker=look.marker, label=label)
+        if part["megabytes"].notna().any():
+            memory.plot(part["size"], part["megabytes"], color=look.colour, marker=look.marker, label=task)
+    seconds.set(xlabel="images", ylabel="CPU seconds", xscale="log", yscale="log")
+    memory.set(xlabel="images", ylabel="MB beyond the input", xscale="log", yscale="log")
+    proposal.set(xlabel="finished trials", ylabel="CPU s a proposal", xscale="log")
+    study.set(xlabel="workers", ylabel="seconds", xscale="log")
+    seconds.set_ylim(top=50 * seconds.get_ylim()[1])  # room for the legend
+    for axis in (seconds, proposal):
+        axis.legend(fontsize=8, loc="upper left")
+    sizes = sorted(times["size"][times["task"] == "study"])
+    study.set_xticks(sizes, sizes)
+    study.minorticks_off()
+    return [of_images, of_searches]
+
+
+def _stacked() -> tuple[Figure, np.ndarray]:
+    figure, axes = style.canvas(4.4, 2, gridspec_kw={"height_ratios": [1.5, 1]})
+    return figure, axes[:, 0]

@@ -1,4 +1,4 @@
-"""Numbers of the first page: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
+"""The book's first page: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
 
 import math
 from collections.abc import Sequence
@@ -6,10 +6,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dmlrc import records
 from dmlrc.records import StudyRecords
-from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
+from dmlrc.report import charts, choosing, labels, prose, publish, published, statistics, style, svg, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.hypotheses.measures import gain
 from dmlrc.report.musgrave2020 import winners
@@ -20,6 +22,16 @@ from dmlrc.report.variance import searches
 CONTRASTIVE, TRIPLET = tables.CLASSICS
 PAPERS, CHECK, MEASURED = "papers", "check", "ours"
 """Who says how far the newer losses lead."""
+FOUND = "Papers claim two to three times the accuracy of 2006.\nTuned alike, that lead is gone."
+"""The picture's title over the published studies."""
+ASKED = "The lead over the loss of 2006,\nas papers claim it and as it is measured"
+"""Its title over any others."""
+HEADS = {
+    PAPERS: "claimed by papers of 2017 to 2019",
+    CHECK: "tuned alike, by Musgrave et al. in 2020",
+    MEASURED: "tuned alike, by us",
+}
+"""What stands over the rows of each source."""
 
 
 def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -76,9 +88,10 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
     cells: dict[str, dict[str, str]] = {}
     for row in frame.itertuples():
         name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
-        low, value, high = map(signed_number, (row.low, row.value, row.high))
-        interval = "" if math.isnan(row.low) else f" ({low} to {high})"  # as where each loss has one rerun
-        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{value}{interval}"
+        interval = (
+            "" if math.isnan(row.low) else f" ({row.low:+.1f} to {row.high:+.1f})"
+        )  # where each loss has one rerun
+        cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{row.value:+.1f}{interval}"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
 
 
@@ -112,13 +125,7 @@ def percent_span(low: float, high: float) -> str:
     >>> percent_span(-1.88, 0.04)
     '−1.9 to 0.0 %'
     """
-    return f"{signed_number(low)} to {signed_number(high)} %"
-
-
-def signed_number(value: float) -> str:
-    """A number with its sign and one decimal; 0.0 has none."""
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
+    return publish.typeset(f"{low:+.1f} to {high:+.1f} %")
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
@@ -142,3 +149,46 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
         "below_alone": float(below),
         "losses": float(of),
     }
+
+
+# The picture, whose export is the README's too
+
+
+def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
+    """Draw `leads`: a bar a claim, a hollow dot a table of the Reality Check, a filled one a study of ours."""
+    sources = [name for name in HEADS if (leads["by"] == name).any()]
+    figure, axis = charts.panel(0.9 + 0.17 * (len(leads) + 1.3 * len(sources)))
+    place, ticks = -1.0, {}
+    for by in sources:
+        place += 1.3
+        axis.text(0, place - 0.1, f" {HEADS[by]}", va="center", fontsize=8.5, fontweight="bold")
+        for row in leads[leads["by"] == by].itertuples():
+            place += 1
+            ticks[place] = style.escape_math(row.where)
+            _draw(axis, place, row)
+    axis.axvline(0, color="black", linewidth=0.8, zorder=1)
+    axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), ylim=(place + 0.7, -0.5))
+    axis.set_xlim(min(-6, leads[["low", "value"]].min().min() - 2), 240)
+    axis.set(xticks=(0, 100, 200), xticklabels=("contrastive loss\nof 2006", "twice\nits P@1", "three times\nits P@1"))
+    axis.tick_params(labelsize=8.5)
+    axis.grid(False)
+    axis.spines[["left", "right", "top"]].set_visible(False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    return figure
+
+
+def _draw(axis: Axes, place: float, row: tuple) -> None:
+    text = f"{row.value:+.0f} %" if row.by == PAPERS else f"{row.value:+.1f} %"
+    if row.by == PAPERS:
+        mark = axis.barh(place, row.value, height=0.7, color="#BBBBBB")[0]
+        tip = f"{row.where}, {row.papers} papers: {text} over contrastive"
+    else:
+        inside = style.BLUE if row.by == MEASURED else "white"
+        axis.plot([row.low, row.high], [place, place], color=style.BLUE, linewidth=1.2, zorder=2)
+        (mark,) = axis.plot(row.value, place, "o", color=style.BLUE, markerfacecolor=inside, markersize=5.5, zorder=3)
+        tip = f"{row.where}, {HEADS[row.by]}: {text} over contrastive"
+    if row.low == row.low:
+        text = f"{text}  ({row.low:+.1f} to {row.high:+.1f})"
+    svg.tips(mark, tip)
+    look = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
+    axis.annotate(text.replace("-", "−"), (max(row.value, 0), place), (6, 0), **look)

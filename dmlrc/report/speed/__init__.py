@@ -1,1 +1,0 @@
-"""Speed of the parts beside named peers, and growth with size: as measured by `benchmarks/` and committed."""
