@@ -97,6 +97,7 @@ def test_standard_error_is_let_through_where_it_is_wanted(tmp_path, capsys):
     assert (cell.outputs, capsys.readouterr().err) == ([], "half done\n")
 
 
+@pytest.mark.filterwarnings("ignore:To exit")
 @pytest.mark.parametrize(
     ("source", "told"),
     [
