@@ -17,6 +17,8 @@ def pytest_configure(config):
     """Where tests run: the process of pytest-xdist that hands them out loads no torch, which takes seconds."""
     if getattr(config.option, "numprocesses", None):
         return
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # after all other such functions; to take apart millions of objects takes seconds
     gc.set_threshold(0)  # no search for garbage until all is imported
     import torch
     from hypothesis import settings
