@@ -23,7 +23,9 @@ def pytest_configure(config):
     import torch
     from hypothesis import settings
     from hypothesis.internal.conjecture import providers
+    from torch.testing import _comparison
 
+    _comparison._HAS_DTENSOR = False  # no test compares tensors of several devices, whose module takes 2 s to import
     providers._get_local_constants = providers.Constants  # else it parses the library for numbers to try, for 4 s
     settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
     settings.load_profile("dmlrc")
