@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
-from factories import in_a_cell
+from cases import in_a_cell
 from PIL import Image
 from typer.testing import CliRunner
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import small_units
 import torch
-from cases import loop
-from factories import in_a_cell
+from cases import in_a_cell, loop
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
 from dmlrc.errors import UsageError
