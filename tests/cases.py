@@ -1,4 +1,4 @@
-"""Many values in one test, where a case costs less than what pytest does around it."""
+"""Many values in one test, where a case costs less than what pytest does around it; and losses as of a notebook."""
 
 import functools
 import inspect
@@ -36,3 +36,10 @@ def loop(names: str, values: Iterable) -> Callable[[Callable], Callable]:
 def _short(value: object) -> str:
     """The name of a value that has one, as a method, else the beginning of its text."""
     return str(getattr(value, "name", getattr(value, "id", value)))[:60]
+
+
+def in_a_cell(source, name="loss"):
+    """What a cell of a notebook defines: known by its code, where a file's is known by all that the file imports."""
+    scope = {"__name__": "__main__"}
+    exec(source, scope)
+    return scope[name]

@@ -17,11 +17,15 @@ def pytest_configure(config):
     """Where tests run: the process of pytest-xdist that hands them out loads no torch, which takes seconds."""
     if getattr(config.option, "numprocesses", None):
         return
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # after all other such functions; to take apart millions of objects takes seconds
     gc.set_threshold(0)  # no search for garbage until all is imported
     import torch
     from hypothesis import settings
     from hypothesis.internal.conjecture import providers
+    from torch.testing import _comparison
 
+    _comparison._HAS_DTENSOR = False  # no test compares tensors of several devices, whose module takes 2 s to import
     providers._get_local_constants = providers.Constants  # else it parses the library for numbers to try, for 4 s
     settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
     settings.load_profile("dmlrc")

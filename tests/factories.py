@@ -65,13 +65,6 @@ def write_fake_experiments(main, missing=()):
         write_units(units, meta)
 
 
-def in_a_cell(source, name="loss"):
-    """What a cell of a notebook defines: known by its code, where a file's is known by all that the file imports."""
-    scope = {"__name__": "__main__"}
-    exec(source, scope)
-    return scope[name]
-
-
 def without_checksum(path):
     """What a record says, as older ones said it, to be changed and written back."""
     return {name: value for name, value in records.read_json(path).items() if name not in ("checksum", "sealed")}

@@ -1,7 +1,8 @@
 """The board: an entry is written, found again, and refused where anything in it is not what it says."""
 
+import contextlib
+import io
 import itertools
-import json
 import re
 import shutil
 import sys
@@ -42,6 +43,15 @@ def made_up(patch):
     patch.setitem(studies.STUDIES, BASE.name, BASE)
 
 
+def read_here(command, **_):
+    """What a new process says of the file of a loss, without the seconds in which one begins."""
+    (_, _, script, file), printed = command, io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", ["-c", file])
+        exec(script, {})
+    return SimpleNamespace(returncode=0, stdout=printed.getvalue())
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     made_up(monkeypatch)
@@ -80,6 +90,7 @@ def submitted(tmp_path_factory):
         patch.setenv("DMLRC_HOME", str(home))
         patch.setenv("DMLRC_CACHE", str(home / "cache"))
         made_up(patch)
+        patch.setattr(board, "subprocess", SimpleNamespace(run=read_here))
         enter(home / "my_loss.py")
     return home
 
@@ -282,13 +293,6 @@ def test_without_the_study_there_is_nothing_to_stand_beside(monkeypatch):
         board.load_board(BASE)
     with pytest.raises(UsageError, match="unknown entry 'glyphs-smoke/board/none'"):
         list(board.check_board("glyphs-smoke/board/none"))
-
-
-def read_here(command, **_):
-    """What a new process says of the file of a loss, without the seconds in which one begins."""
-    methods = comparison.read_methods(Path(command[-1]))
-    said = {method.name: fingerprint.fingerprint_of(method) for method in methods}
-    return SimpleNamespace(returncode=0, stdout=json.dumps(said))
 
 
 def test_the_workflow_checks_what_was_submitted(file, monkeypatch, call):

@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
-from factories import in_a_cell
+from cases import in_a_cell
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -33,6 +33,16 @@ PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("con
 
 # four processes that look at themselves a hundred times a second use more of a busy machine than the studies do
 IDLE = {"ADMIN__TICK__INTERVAL": "1s", "ADMIN__SYSTEM_MONITOR__INTERVAL": "10s", "WORKER__PROFILE__ENABLED": "False"}
+
+DASK = """
+import sys
+from dask.__main__ import main
+from distributed.utils import get_mp_context
+get_mp_context().set_forkserver_preload(["distributed.nanny", "dmlrc.unit", "dmlrc.executors.cluster"])
+sys.argv[0] = "dask"
+main()
+"""
+"""`python -m dask`, whose workers come from a process that has imported what each would, for three seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +73,7 @@ class Cluster:
         return json.loads(self._file.read_text())["address"]
 
     def _start(self, *arguments):
-        command = [sys.executable, "-m", "dask", *arguments]
+        command = [sys.executable, "-c", DASK, *arguments]
         return subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def close(self):
@@ -173,15 +183,16 @@ def _beside(serial, tiny, deadly, workers):
 
 
 def _deadly(name, folder, deaths):
-    """A method whose loss kills the process that computes it, so many times."""
-
-    def loss(embeddings, labels, margin):
-        died = len(list(folder.glob(f"{name}*.death")))
-        if died < deaths:
-            (folder / f"{name}{died}.death").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return (embeddings @ embeddings.T).mean() * margin
-
+    """A method whose loss kills the process that computes it, so many times; sent alone, and not with this file."""
+    loss = in_a_cell(f"""
+def loss(embeddings, labels, margin):
+    import os, pathlib, signal
+    died = len(list(pathlib.Path({str(folder)!r}).glob("{name}*.death")))
+    if died < {deaths}:
+        pathlib.Path({str(folder)!r}, f"{name}{{died}}.death").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (embeddings @ embeddings.T).mean() * margin
+""")
     return Method(name, loss, {"margin": Float(0, 1)})
 
 

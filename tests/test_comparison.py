@@ -11,7 +11,8 @@ from pathlib import Path
 import cloudpickle
 import pandas as pd
 import pytest
-from factories import in_a_cell, made_up_unit, without_checksum
+from cases import in_a_cell
+from factories import made_up_unit, without_checksum
 
 from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from cases import loop
-from factories import in_a_cell
+from cases import in_a_cell, loop
 from pytorch_metric_learning import losses as pml
 
 from dmlrc import losses, studies

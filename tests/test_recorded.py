@@ -5,7 +5,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from factories import fake_records, in_a_cell, made_up_unit, write_fake_study
+from cases import in_a_cell
+from factories import fake_records, made_up_unit, write_fake_study
 
 from dmlrc import paths, plan, records, run, studies
 from dmlrc.methods import Float, Method

@@ -4,9 +4,8 @@ import contextlib
 import importlib
 import pickle
 import random
-import resource
 import sys
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import small_units
 import torch
-from cases import loop
+from cases import in_a_cell, loop
 
 from dmlrc import executors, inputs, plan, preflight, run, studies
 from dmlrc.errors import UsageError
@@ -264,8 +263,8 @@ def edited(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two processes, which take seconds to begin and have imported nothing that a test here writes."""
-    with executors.pool(2) as pool:
+    """A process, which takes seconds to begin and has imported nothing that a test here writes."""
+    with executors.Workers(1) as pool:  # `executors.pool(1)` is this process
         yield pool
 
 
@@ -301,21 +300,32 @@ def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(wor
     module = importlib.import_module("edited_since")
     monkeypatch.setattr(module, "SCALE", 2)  # by hand, on no disk
     (tmp_path / "edited_since.py").write_text("SCALE = 3\ndef scaled(x):\n    return -SCALE * x\n")
-    task = module.scaled if import_it else (lambda x: module.scaled(x))
+    late = in_a_cell("def late(module):\n    return lambda x: module.scaled(x)", "late")
+    task = module.scaled if import_it else late(module)
     assert workers.submit(task, 5).result() == 10
     monkeypatch.delitem(sys.modules, "edited_since")
 
 
+# Sent alone: this file would bring all that it imports.
+faults_of_large_arrays = in_a_cell(
+    """
+import resource
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from dmlrc.models.settings import defaults
+
+def touch(_):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.empty(10 * 2**20).fill_(1)  # malloc by itself keeps up to 32 MiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
 def faults_of_large_arrays():
-    """Pages of memory that the main thread and another one get for eight arrays of 40 MiB, after some to warm up."""
-
-    def touch(_):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        torch.empty(10 * 2**20).fill_(1)  # malloc by itself keeps up to 32 MiB
-        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
+    'Pages of memory that the main thread and another one get for eight arrays of 40 MiB, after some to warm up.'
     with defaults(), ThreadPoolExecutor(1) as pool:  # each beside the last, since places begin at a multiple of 64
         return [sum([*run(touch, range(20))][12:]) for run in (map, pool.map)]
+""",
+    "faults_of_large_arrays",
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="malloc of another system")

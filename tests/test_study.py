@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from factories import fake_runs, in_a_cell, made_up_unit, unit, without_checksum, write_fake_study
+from cases import in_a_cell
+from factories import fake_runs, made_up_unit, unit, without_checksum, write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 from tqdm import tqdm

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import in_a_cell
 from factories import (
     fake_records,
     fake_runs,
     fake_scores,
     fake_units,
-    in_a_cell,
     made_up_unit,
     unit,
     write_units,
