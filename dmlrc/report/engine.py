@@ -45,6 +45,7 @@ class InThisProcess(Engine):
         cls, nb_man: NotebookExecutionManager, kernel_name: str, stderr_file: IO | None = None, **_: Any
     ) -> None:
         """stderr_file: gets what the cells write to standard error, as it comes; else it is among their outputs."""
+        InteractiveShell.clear_instance()  # which whatever displays something without one makes
         shell = _Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
         try:
             for place, cell in enumerate(nb_man.nb.cells):
@@ -55,6 +56,7 @@ class InThisProcess(Engine):
                         return
                     nb_man.cell_complete(cell, place)
         finally:
+            shell.cleanup()  # it is `__main__` until then
             _Shell.clear_instance()  # the next notebook has its own
 
 

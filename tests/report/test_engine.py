@@ -53,6 +53,7 @@ def test_each_process_is_alone_in_its_own_folder_and_environment(tmp_path, monke
 def test_a_notebook_finds_nothing_of_the_one_before(tmp_path):
     assert printed("x = 1; print('x' in globals())", tmp_path) == ["True"]
     assert printed("print('x' in globals())", tmp_path) == ["False"]
+    assert not hasattr(sys.modules["__main__"], "x")
 
 
 def test_outputs_are_those_of_a_kernel(tmp_path):
