@@ -76,14 +76,13 @@ class Book:
         """The folder of its HTML."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DMLRC_HOME", str(self.home))
-            patch.setattr(forks, "in_a_fork", forked)
+            patch.setattr(forks, "a_fork", forked)
             return build.pages().parent
 
 
-def forked(function, *arguments):
-    """As `forks.in_a_fork`, from this process, which has imported in other tests most of what Sphinx does."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as alone:
-        return alone.submit(function, *arguments).result()
+def forked() -> ProcessPoolExecutor:
+    """As `forks.a_fork`, from this process, which has imported in other tests most of what Sphinx does."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
 
 
 def of(name: str, factory: pytest.TempPathFactory) -> Book:

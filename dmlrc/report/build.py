@@ -5,12 +5,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -111,10 +112,14 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     # their processes are forked, and a fork of a process whose OpenMP had more threads waits for them for ever
     os.environ["OMP_NUM_THREADS"] = "1"
     if yours:
-        _execute_apart([your_run(yours, workers)], parameters, target, aloud=True)
+        with forks.a_fork() as process:
+            _execute_apart(process, [your_run(yours, workers)], parameters, target, aloud=True)
     notebooks = [[*pages] for _, pages in groupby(chapters(), key=lambda page: page.notebook)]
-    with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(_execute_apart, pages, parameters, target) for pages in notebooks]
+    with ExitStack() as processes, ThreadPoolExecutor(workers) as pool:
+        free: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
+        for _ in range(workers):
+            free.put(processes.enter_context(forks.a_fork()))
+        running = [pool.submit(_execute_in_turn, free, pages, parameters, target) for pages in notebooks]
         try:
             for finished in tqdm(as_completed(running), total=len(running), desc="chapters"):
                 finished.result()
@@ -123,10 +128,27 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             raise
 
 
-def _execute_apart(pages: Sequence[Page], parameters: Mapping[str, object], target: Path, aloud: bool = False) -> None:
-    """Execute the pages of a notebook into the folder `target`, one after another in a process of their own."""
+def _execute_in_turn(
+    free: "SimpleQueue[ProcessPoolExecutor]", pages: Sequence[Page], parameters: Mapping[str, object], target: Path
+) -> None:
+    """Execute the pages of a notebook in the first process that is free: another one costs a quarter of a second."""
+    process = free.get()
     try:
-        forks.in_a_fork(_execute_pages, pages, parameters, target, aloud)
+        _execute_apart(process, pages, parameters, target)
+    finally:
+        free.put(process)
+
+
+def _execute_apart(
+    process: ProcessPoolExecutor,
+    pages: Sequence[Page],
+    parameters: Mapping[str, object],
+    target: Path,
+    aloud: bool = False,
+) -> None:
+    """Execute the pages of a notebook into the folder `target`, one after another in this process."""
+    try:
+        process.submit(_execute_pages, pages, parameters, target, aloud).result()
     except BrokenProcessPool as error:
         name = next(page.name for page in pages if not (target / page.name).exists())
         reason = f"the process of chapter {name} died, perhaps for want of memory: build with fewer workers"
@@ -227,7 +249,9 @@ def _jupyter_book(builder: str) -> Path:
     command += ["--toc", _contents(), "--config", home / "_config.yml", "--path-output", home, "--builder", builder]
     command += ["-W", "--keep-going"]
     # in a process of its own: Sphinx keeps global state. Forked, since it imports what chapters do: 6 s less
-    if forks.in_a_fork(_run_jupyter_book, [*map(str, command), "-q"]):
+    with forks.a_fork() as process:
+        status = process.submit(_run_jupyter_book, [*map(str, command), "-q"]).result()
+    if status:
         raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
     return home / "_build" / builder
 

@@ -5,9 +5,9 @@ Most of a book's time went into importing torch, pandas and matplotlib and readi
 
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 PRELOADED = [
     "dmlrc.report.uncollected",
@@ -20,20 +20,21 @@ PRELOADED = [
 """What the chapters import and read; a module that is not there does no harm."""
 
 
-def in_a_fork(function: Callable, *arguments: Any) -> Any:
-    """Call a function of a module in a forked process, in the folder and environment of this one.
-
-    Returns what it returns, raises what it raises; BrokenProcessPool if the process dies. Not for Windows.
-    """
+def a_fork() -> ProcessPoolExecutor:
+    """A forked process that calls functions of modules, in the folder and environment of this one. Not for Windows."""
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(PRELOADED)
-    # one task: a process whose parent was killed ends with it, and does not wait for another
-    with ProcessPoolExecutor(1, mp_context=forks, max_tasks_per_child=1) as alone:
-        return alone.submit(_call, function, arguments, os.getcwd(), dict(os.environ)).result()
+    return ProcessPoolExecutor(1, mp_context=forks, initializer=_begin, initargs=(os.getcwd(), dict(os.environ)))
 
 
-def _call(function: Callable, arguments: tuple, cwd: str, env: Mapping[str, str]) -> Any:
+def _begin(cwd: str, env: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    return function(*arguments)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End when the process that asked for this one has, if only because it was killed; else this waits for ever."""
+    multiprocessing.parent_process().join()
+    os._exit(1)

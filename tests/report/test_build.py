@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -159,6 +160,14 @@ def test_a_chapter_that_fails_is_named(checkout, monkeypatch):
         build.execute({"studies": "glyphs-smoke"})
 
 
+def stand_in(call):
+    """A process that calls this in the place of what it is given; called in a thread of this one."""
+    process = ThreadPoolExecutor(1)
+    submit = process.submit
+    process.submit = lambda *arguments: submit(call, *arguments)
+    return process
+
+
 def test_a_chapter_whose_process_dies_is_named(checkout, monkeypatch):
     """Of the pages of a notebook, the first that was not written."""
 
@@ -168,7 +177,7 @@ def test_a_chapter_whose_process_dies_is_named(checkout, monkeypatch):
 
     some = [page for page in build.chapters() if page.parameters][:2]
     monkeypatch.setattr(build, "chapters", lambda: some)
-    monkeypatch.setattr(forks, "in_a_fork", dies)
+    monkeypatch.setattr(forks, "a_fork", lambda: stand_in(dies))
     with pytest.raises(DmlrcError, match=f"chapter {some[1].name} died, perhaps for want of memory"):
         build.execute({})
 
@@ -177,14 +186,14 @@ def test_a_chapter_whose_process_dies_is_named(checkout, monkeypatch):
 def test_what_stops_a_book_leaves_the_chapters_that_wait(home, monkeypatch, stop):
     begun = []
 
-    def process(function, pages, *arguments):
+    def chapter(function, pages, *arguments):
         begun.extend(pages)
         time.sleep(0.2)
 
     def stopped(running):
         raise stop
 
-    monkeypatch.setattr(forks, "in_a_fork", process)
+    monkeypatch.setattr(forks, "a_fork", lambda: stand_in(chapter))
     monkeypatch.setattr(build, "as_completed", stopped)
     monkeypatch.setattr(build, "chapters", lambda: [build.Page(Path(name), name) for name in "abcdefgh"])
     with pytest.raises(stop):

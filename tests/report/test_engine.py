@@ -46,7 +46,8 @@ def test_each_process_is_alone_in_its_own_folder_and_environment(tmp_path, monke
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv("DMLRC_RUNS", name)
-        lines = forks.in_a_fork(printed, "\n".join(CELLS), tmp_path / name)
+        with forks.a_fork() as process:
+            lines = process.submit(printed, "\n".join(CELLS), tmp_path / name).result()
         assert lines == [str(tmp_path / name), name, "[] None", "8000000.0", "True"]
 
 
@@ -124,21 +125,20 @@ def test_a_parameter_that_a_notebook_does_not_have_is_an_error(tmp_path):
         printed(source, tmp_path, 'studies = "a"', study="b")
 
 
-def test_what_a_function_raises_in_a_process_arrives_and_a_death_is_no_wait():
-    with pytest.raises(ZeroDivisionError):
-        forks.in_a_fork(divmod, 1, 0)
-    with pytest.raises(BrokenProcessPool):
-        forks.in_a_fork(os._exit, 3)
+def test_the_death_of_a_process_is_no_wait():
+    with forks.a_fork() as process, pytest.raises(BrokenProcessPool):
+        process.submit(os._exit, 3).result()
 
 
 def test_a_process_ends_soon_after_the_one_that_asked_for_it_was_killed(tmp_path):
     script, told = tmp_path / "asks.py", tmp_path / "pid"
-    command = f"echo $PPID > {told}.new; mv {told}.new {told}; sleep 1"
+    command = f"echo $PPID > {told}.new; mv {told}.new {told}"
     script.write_text(
-        "import os\nfrom dmlrc.report import forks\n"
+        "import os, time\nfrom dmlrc.report import forks\n"
         "if __name__ == '__main__':\n"
         "    forks.PRELOADED = []\n"
-        f"    forks.in_a_fork(os.system, '{command}')\n"
+        f"    forks.a_fork().submit(os.system, '{command}')\n"
+        "    time.sleep(600)\n"
     )
     asking = subprocess.Popen([sys.executable, script])
     while not told.exists():
