@@ -53,7 +53,7 @@ def test_every_number_of_a_text_is_given_to_it(request, tmp_path_factory):
         given = {output.get("metadata", {}).get("scrapbook", {}).get("name") for output in outputs}
         assert asked <= given, path.stem
         numbers += len(asked)
-    assert numbers > 250
+    assert numbers > 280
 
 
 def test_a_file_is_made_without_the_rest_of_the_book(tmp_path_factory):

@@ -46,5 +46,5 @@ with plt.rc_context():  # what is slow once is over: fonts, the parser of formul
 records.provenance.commit()  # asks Git
 
 gc.freeze()  # a collection in a process would touch all that is read here, and so copy it: 0.4 s each
-gc.set_threshold(100_000, 50, 100)  # a page makes little garbage, and lives for seconds: 4 % of its time
+gc.set_threshold(100_000, 50, 100)  # pages make little garbage, and the search for it took 4 % of their time
 gc.enable()

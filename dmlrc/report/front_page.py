@@ -88,9 +88,8 @@ def over_2006_cells(frame: pd.DataFrame) -> pd.DataFrame:
     cells: dict[str, dict[str, str]] = {}
     for row in frame.itertuples():
         name = f"{titles.title(row.study)}, {labels.METRIC_LABELS[row.metric]}"
-        interval = (
-            "" if math.isnan(row.low) else f" ({row.low:+.1f} to {row.high:+.1f})"
-        )  # where each loss has one rerun
+        alone = math.isnan(row.low)  # where each loss has one rerun
+        interval = "" if alone else f" ({row.low:+.1f} to {row.high:+.1f})"
         cells.setdefault(name, {})[f"{row.which} over {row.over}"] = f"{row.value:+.1f}{interval}"
     return pd.DataFrame.from_dict(cells, orient="index").rename_axis("%")
 

@@ -322,9 +322,8 @@ def _numbers(values: object) -> list:
 def verdict_files() -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
-    judged = claims.numbers(claims.judge_all(editions.load_edition(editions.PUBLISHED))).set_index("id", append=True)[
-        columns
-    ]
+    published = editions.load_edition(editions.PUBLISHED)
+    judged = claims.numbers(claims.judge_all(published)).set_index("id", append=True)[columns]
     rows = []
     for hypothesis in hypotheses.judged_hypotheses():
         for finding in hypothesis.findings:

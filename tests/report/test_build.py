@@ -135,9 +135,8 @@ def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(ho
         found = books.executed(page.notebook, smoke.name, given)
     assert trained == [(smoke.name, 2)]
     settings = {"settings": "embedding_dim=32 lr=1e-4", "name": "small", "train": True}
-    with pytest.raises(
-        PapermillExecutionError, match=r"study .small. has no records"
-    ):  # which `run` above makes none of
+    # which `run` above makes none of
+    with pytest.raises(PapermillExecutionError, match=r"study .small. has no records"):
         books.executed(page.notebook, smoke.name, settings)
     assert (studies.get("small").protocol.embedding_dim, trained[-1]) == (32, ("small", 1))
     shown = str([cell.get("outputs") for cell in found.cells])

@@ -317,6 +317,13 @@ def test_curves_of_one_point_have_no_maximum_of_their_own():
     assert training.longest_own_maximum([]).empty
 
 
+def test_swapped_pairs(monkeypatch):
+    frame = pd.DataFrame({"at_checkpoint": [0.1, 0.2, 0.3], "own_maximum": [0.4, 0.35, 0.36], "inflation": 0.1})
+    monkeypatch.setattr(page.training, "longest_own_maximum", lambda _: frame)
+    named = page._of_runs([])
+    assert (named["own.swapped"], named["own.pairs"]) == (2, 3)
+
+
 def test_crops_are_drawn_by_area(found):
     table = found["crops"]
     drawn, literal = table.iloc[0], table.iloc[1]

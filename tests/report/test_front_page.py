@@ -68,6 +68,7 @@ def test_the_interval_of_the_best_newer_loss_holds_for_all_of_them_at_once():
     assert cells.map(lambda cell: " to " in cell).all(axis=None)
     once = front_page.over_2006_cells(front_page.over_2006([fake_records(study="one", trials=3, reruns=1)]))
     assert not once.map(lambda cell: "nan" in cell or "(" in cell).any(axis=None)
+    assert front_page.percent_span(-0.04, 1) == "0.0 to +1.0 %"
 
 
 def test_a_study_without_the_contrastive_loss_has_no_dot():

@@ -185,6 +185,9 @@ def test_curves_count_epochs_and_tell_the_images_apart():
 
 def test_gap():
     records = run()
+    row = page.oi2021.METHODS[0].name
+    first = page.gap(records, row=row, first="train_precision_at_1", second="precision_at_1", point="first")
+    assert (first.value, first.half, first.n) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-12), 2)
     found = page.gaps(records).set_index(["row", "head"])[["mean", "half"]]
     assert found.loc["R@1", "after the first epoch"].tolist() == pytest.approx([-0.1, 0], abs=1e-12)
     assert found["mean"]["R@1", "after the last epoch"] == pytest.approx(0.3)

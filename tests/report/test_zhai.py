@@ -188,6 +188,7 @@ def test_what_bits_cost():
     found = page.bits_cost(made(NAME, score))
     assert (found.value, found.n) == (pytest.approx(-0.03), 3)
     assert found.half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
+    assert np.isnan(page.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
 
 
 def test_an_interval_ends_where_the_scale_of_a_score_does():

@@ -3,9 +3,10 @@
 Rows are methods; the rows of a sweep have a level. Everything reads the test classes unless it says otherwise.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,14 @@ def need(there: bool, missing: str) -> None:
     """Raise MissingRowsError, which says what is missing, where it is not there."""
     if not there:
         raise MissingRowsError(missing)
+
+
+def if_recorded(statistic: Callable[..., Estimate], records: StudyRecords, **keywords: Any) -> Estimate:
+    """A statistic of `named` as a page shows it: NaN where rows are missing, which leaves a claim without a verdict."""
+    try:
+        return statistic(records, **keywords)
+    except MissingRowsError:
+        return statistics.mean([])
 
 
 # What the statistics read

@@ -13,7 +13,7 @@ from dmlrc.metrics.histograms import jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, published, statistics, tables
-from dmlrc.report.claims.measures import MissingRowsError
+from dmlrc.report.claims.measures import if_recorded
 from dmlrc.report.claims.named import from_other_orders, gap
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.statistics import of_groups
@@ -208,10 +208,8 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
     rows = []
     for when in ("first", "last"):
         for metric, text in METRICS.items():
-            try:
-                growth = gap(records, row=oi2021.METHODS[0].name, first=f"train_{metric}", second=metric, point=when)
-            except MissingRowsError:  # of what diverged
-                growth = statistics.mean([])
+            curves = {"row": oi2021.METHODS[0].name, "first": f"train_{metric}", "second": metric}
+            growth = if_recorded(gap, records, **curves, point=when)
             rows.append((text, f"after the {when} epoch", growth.value, growth.half, f"+{form(metric)}"))
     return pd.DataFrame(rows, columns=["row", "head", "mean", "half", "form"])
 

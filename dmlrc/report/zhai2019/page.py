@@ -12,6 +12,7 @@ import pandas as pd
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, published, starts, tables, titles
+from dmlrc.report.claims.measures import if_recorded
 from dmlrc.report.claims.named import same_models
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_foot
@@ -171,7 +172,7 @@ def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
 
 def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
     """R@1 of the bits less that of the floats, over the reruns: pairs, since both are of the same models."""
-    return same_models(records, row=method, settings=("separated_binary", "separated"))
+    return if_recorded(same_models, records, row=method, settings=("separated_binary", "separated"))
 
 
 def sizes(records: StudyRecords) -> pd.DataFrame:
