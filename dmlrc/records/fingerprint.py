@@ -219,6 +219,11 @@ def _digest(value: Any, known: dict[int, bytes]) -> bytes:
     return known[id(value)]
 
 
+@functools.lru_cache(maxsize=10_000)  # code never changes
+def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
+    return [(step.opname, step.argval) for step in dis.get_instructions(code)]
+
+
 class _Reader:
     """Describes objects by strings, lists and dictionaries, each object once; notes the packages and files it meets."""
 
@@ -308,18 +313,19 @@ class _Reader:
     def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
         """The instructions of a function and of those inside it, and the global names that they use: all, where the
         code looks them up by words."""
-        instructions, steps, loaded = [*dis.get_instructions(code)], [], []
-        named = {step.argval for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        steps, loaded = [], []
+        named = {value for step, value in _steps(code) if step in ("LOAD_GLOBAL", "LOAD_NAME")}
         used = {name: names[name] for name in named & names.keys()}
-        for step in instructions:
-            inner = isinstance(step.argval, types.CodeType)
-            steps.append([step.opname, self._code(step.argval, names) if inner else self.tell(step.argval)])
-            if step.opname == "IMPORT_NAME":
-                used |= _imported(step.argval, names, *loaded[-2:])
-            elif isinstance(step.argval, str) and (module := _named(step.argval, code, names)):
-                used |= {f"module {step.argval}": module} if self._is_own(module.__name__, vars(module)) else {}
-            if step.opname.startswith("LOAD_"):
-                loaded.append(step.argval)
+        loads = not {"import_module", "__import__"}.isdisjoint(code.co_names)
+        for step, value in _steps(code):
+            inner = isinstance(value, types.CodeType)
+            steps.append([step, self._code(value, names) if inner else self.tell(value)])
+            if step == "IMPORT_NAME":
+                used |= _imported(value, names, *loaded[-2:])
+            elif isinstance(value, str) and (module := _named(value, names, loads)):
+                used |= {f"module {value}": module} if self._is_own(module.__name__, vars(module)) else {}
+            if step.startswith("LOAD_"):
+                loaded.append(value)
         if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
             self.files.setdefault(names.get("__name__", "__main__"), names)
         return [steps, code.co_exceptiontable.hex()], self._mapping(used)
@@ -393,9 +399,7 @@ class _Reader:
     )
 
 
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return metadata.packages_distributions()
+_distributions = functools.cache(metadata.packages_distributions)
 
 
 def defined(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -421,10 +425,10 @@ def _imported(
     return ({} if level or listed else {package: sys.modules.get(package)}) | {name: module} | taken
 
 
-def _named(text: str, code: types.CodeType, names: Mapping[str, Any]) -> types.ModuleType | None:
+def _named(text: str, names: Mapping[str, Any], loads: bool) -> types.ModuleType | None:
     """The module of this name, where it is loaded, or where the code may load it: `import_module("helpers")`."""
     name = text.lstrip(".")
-    loads = {"import_module", "__import__"} & {*code.co_names} and all(map(str.isidentifier, name.split(".")))
+    loads = loads and all(map(str.isidentifier, name.split(".")))
     module = _imported(name, names, len(text) - len(name))[name] if loads else sys.modules.get(text)
     return module if isinstance(module, types.ModuleType) else None
 
