@@ -28,6 +28,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
+import papermill
 from markupsafe import Markup
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ from matplotlib.ticker import FixedLocator
 from dmlrc import records
 from dmlrc.errors import DmlrcError
 from dmlrc.names import folded as id_of
-from dmlrc.report import build, claims, editions, publish, titles
+from dmlrc.report import build, claims, editions, engine, publish, titles
 from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
@@ -77,13 +78,11 @@ def _chapter_files(only: Collection[str]) -> Files:
 
 
 def _run(page: build.Page, parameters: Mapping[str, object], only: Collection[str]) -> None:
-    """The code cells of a notebook in one namespace, with these parameters behind its own."""
-    cells = [cell for cell in nbformat.read(page.notebook, as_version=4).cells if cell.cell_type == "code"]
-    namespace: dict[str, object] = {"__name__": page.name}
-    for place in _needed([ast.parse(cell.source) for cell in cells], only):
-        exec(compile(cells[place].source, f"{page.name}, code cell {place + 1}", "exec"), namespace)
-        if "parameters" in cells[place].metadata.get("tags", []):
-            namespace |= parameters
+    """Execute a notebook as the book does, but of its cells only the code that is needed."""
+    notebook = nbformat.read(page.notebook, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    notebook.cells = [cells[place] for place in _needed([ast.parse(cell.source) for cell in cells], only)]
+    papermill.execute_notebook(notebook, None, dict(parameters), engine.NAME, progress_bar=False)
 
 
 def _needed(cells: Sequence[ast.Module], only: Collection[str]) -> list[int]:
