@@ -16,6 +16,7 @@ from dmlrc.errors import DmlrcError, UsageError
 
 _LIBRARY = Path(__file__).resolve().parent
 _CHECKOUT = _LIBRARY.parent
+_NOT_OWN = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
 
 
 def _named(variable: str) -> Path | None:
@@ -94,9 +95,8 @@ def cache() -> Path:
 @functools.cache
 def is_own(file: str) -> bool:
     """Tell whether a file of code is the reader's: not of this library, of Python or of an installed package."""
-    others = _LIBRARY, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return not installed and not any(folder in Path(file).resolve().parents for folder in others)
+    return not installed and not set(_NOT_OWN).intersection(Path(file).resolve().parents)
 
 
 def check_new(target: Path) -> None:
