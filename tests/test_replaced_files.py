@@ -21,7 +21,7 @@ QUICK = studies.get("grocery-quick")
 
 def weights(file, seed):
     torch.manual_seed(seed)
-    torch.save(models.create_trunk("resnet18").state_dict(), file)
+    torch.save(models.create_trunk("squeezenet1_0").state_dict(), file)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def draw(pictures, seed):
 
 
 def quick(name, dataset, **settings):
-    protocol = replace(QUICK.protocol, trunk="resnet18", image_size=36, crop_size=32, folds=2, **settings)
+    protocol = replace(QUICK.protocol, trunk="squeezenet1_0", image_size=36, crop_size=32, folds=2, **settings)
     budget = Budget("short", trials=1, reruns=1, max_epochs=1, iterations_per_epoch=1)
     return replace(QUICK, name=name, dataset=dataset, protocol=protocol, budget=budget, methods=METHODS[:1])
 

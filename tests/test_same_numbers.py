@@ -194,13 +194,12 @@ def test_cached_features_are_those_of_torch_as_it_is(home, monkeypatch):
 @pytest.mark.parametrize("train_from", [None, "layer4"])
 def test_what_is_computed_once_does_not_depend_on_the_number_of_threads(home, monkeypatch, train_from):
     given = TrunkInput("resnet18", None, not train_from, 32, 32, "none", "crop", train_from)
-    images = replace(small_units.PHOTOGRAPHS, images=np.repeat(small_units.PIXELS, 3, 0))
     compute, found = inputs.frozen_maps if train_from else inputs.frozen_features, []
     for threads in (1, 2, 3):
         monkeypatch.setenv("DMLRC_CACHE", str(home / str(threads)))
         torch.set_num_threads(threads)
         torch.set_flush_denormal(threads == 1)  # as in a unit, which has one
-        found.append(compute(images, given, torch.device("cpu")))
+        found.append(compute(small_units.PHOTOGRAPHS, given, torch.device("cpu")))
         assert torch.get_num_threads() == threads
     torch.set_num_threads(1)
     torch.set_flush_denormal(False)

@@ -109,7 +109,7 @@ def test_hand_drawn_case():
     assert_close(scores, expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(points)
 def test_equals_the_mean_over_all_orders_of_ties(points):
     embeddings, labels = split(points)
@@ -120,7 +120,7 @@ def test_equals_the_mean_over_all_orders_of_ties(points):
         assert_close(retrieval_scores(np.array(embeddings, np.float32), labels, [name])[name], expected[name])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(points, points)
 def test_separate_queries_equal_the_mean_over_all_orders_of_ties(gallery, queries):
     (embeddings, labels), (query, query_labels) = split(gallery), split(queries)
@@ -228,7 +228,7 @@ def test_row_order_changes_naive_scores_but_not_ours():
     assert ours[0] == pytest.approx(ours[1], abs=1e-15)
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 257]), st.booleans())
 def test_row_order_does_not_matter(seed, dim, n, duplicates):
     """Exactly, for real float32 embeddings with near and full ties, in blocks of any shape."""

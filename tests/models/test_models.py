@@ -62,7 +62,7 @@ def test_features_at_the_real_size_do_not_depend_on_the_batch(name):
     assert relative_error(together[0], together[1]) > 1e-4  # two images do differ by more than that
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", ["conv4", "squeezenet1_0", "resnet18", "bn_inception"])
 def test_the_seed_decides_the_weights(name):
     def state(seed):
         torch.manual_seed(seed)
@@ -125,7 +125,7 @@ def classifier(name: str, **options) -> nn.Module:
         ("squeezenet1_0", 64, {}),
         ("resnet18", 64, {}),
         ("googlenet", 64, {"aux_logits": True, "transform_input": True, "init_weights": False}),
-        ("inception_v3", 96, {"aux_logits": True, "transform_input": True, "init_weights": False}),
+        ("inception_v3", 75, {"aux_logits": True, "transform_input": True, "init_weights": False}),
     ],
 )
 def test_torchvision_checkpoint_gives_torchvision_features(name, size, options, tmp_path):
@@ -401,36 +401,36 @@ def test_loading_is_strict(change, says, tmp_path):
 
 
 def test_the_weights_of_another_network_are_refused_in_one_line(tmp_path):
-    torch.save(models.create_trunk("squeezenet1_0").state_dict(), tmp_path / "weights.pth")
-    with pytest.raises(DmlrcError, match="does not fit resnet18") as error:
-        models.create_trunk("resnet18", weights=tmp_path / "weights.pth")
+    torch.save(models.create_trunk("conv4").state_dict(), tmp_path / "weights.pth")
+    with pytest.raises(DmlrcError, match="does not fit squeezenet1_0") as error:
+        models.create_trunk("squeezenet1_0", weights=tmp_path / "weights.pth")
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
 
 
 def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch):
-    network = classifier("resnet18")
+    network = classifier("squeezenet1_0")
     torch.save(network.state_dict(), tmp_path / "made.pth")
     checksum = hashlib.sha256((tmp_path / "made.pth").read_bytes()).hexdigest()[:8]
-    _, url = trunks.files.torchvision_file("resnet18")
-    assert url == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
+    _, url = trunks.files.torchvision_file("squeezenet1_0")
+    assert url == "https://download.pytorch.org/models/squeezenet1_0-b66bff10.pth"
     calls = []
 
     def download(url, path, hash_prefix):
         calls.append((url, hash_prefix))
         shutil.copy(tmp_path / "made.pth", path)
 
-    stored = tmp_path / f"resnet18-{checksum}.pth"
+    stored = tmp_path / f"squeezenet1_0-{checksum}.pth"
     monkeypatch.setattr(trunks.files, "torchvision_file", lambda name: (stored, url))
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
     for _ in range(2):
-        trunk = models.create_trunk("resnet18", weights="imagenet")
-        assert torch.equal(trunk.conv1.weight, network.conv1.weight)
+        trunk = models.create_trunk("squeezenet1_0", weights="imagenet")
+        assert torch.equal(trunk.features[0].weight, network.features[0].weight)
     assert calls == [(url, checksum)]
     flip(stored)
     for weights in ("imagenet", stored):
         with pytest.raises(DmlrcError, match=rf"damaged or another file, its SHA-256 does not begin with {checksum}"):
-            models.create_trunk("resnet18", weights=weights)
+            models.create_trunk("squeezenet1_0", weights=weights)
 
 
 def flip(file):
@@ -455,8 +455,8 @@ def test_without_a_network_the_download_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
-    with pytest.raises(MissingDataError, match=r"resnet50 .*no route.*get https://.*resnet50-0676ba61\.pth"):
-        models.create_trunk("resnet50", weights="imagenet")
+    with pytest.raises(MissingDataError, match=r"squeezenet1_0 .*no route.*get https://.*squeezenet1_0-b66bff10\.pth"):
+        models.create_trunk("squeezenet1_0", weights="imagenet")
 
 
 def test_imagenet_weights_of_bn_inception_come_from_the_data_folder(tmp_path, monkeypatch):
@@ -503,12 +503,12 @@ def test_frozen_batch_norm_in_training_does_not_depend_on_the_batch():
 
 
 def test_freezing_keeps_names_and_values_and_copies_stay_frozen():
-    trunk = models.create_trunk("googlenet")
+    trunk = models.create_trunk("resnet18")
     before = copy.deepcopy(trunk.state_dict())
     frozen = copy.deepcopy(models.freeze_batch_norm(trunk)).train()
     assert list(frozen.state_dict()) == list(before)
     assert all(torch.equal(frozen.state_dict()[name], value) for name, value in before.items())
-    assert not frozen.conv1.bn.training
+    assert not frozen.layer1[0].bn1.training
 
 
 # Embedder
@@ -584,10 +584,10 @@ def frozen_resnet():
 def test_a_stack_equals_its_members(make, shape):
     # in float32 a rounding error may turn a maximum of a pooling window, and with it the gradient
     torch.manual_seed(0)
-    members = [make().double() for _ in range(3)]
-    batches = torch.rand(3, 4, *shape, dtype=torch.float64)
+    members = [make().double() for _ in range(2)]
+    batches = torch.rand(2, 3, *shape, dtype=torch.float64)
     with torch.no_grad():
-        weighting = torch.randn(3, *members[0](batches[0]).shape, dtype=torch.float64)  # a loss without symmetry
+        weighting = torch.randn(2, *members[0](batches[0]).shape, dtype=torch.float64)  # a loss without symmetry
     parameters, buffers = stack_module_state(members)
     base = copy.deepcopy(members[0]).to("meta")
 

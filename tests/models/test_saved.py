@@ -40,7 +40,7 @@ def photos(home):
         for place in range(4):
             pixels = rng.integers(0, 60, (48, 64, 3)) + np.array([label * 20, 150 - label * 15, label % 3 * 60])
             Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
-    small = f'dataset = "folder:{home / "pictures"}"\nimage_size = 64\ncrop_size = 64'
+    small = f'dataset = "folder:{home / "pictures"}"\nimage_size = 32\ncrop_size = 32'
     (home / "studies.toml").write_text(FROZEN.format(data=small))
     return home / "pictures"
 
@@ -75,7 +75,7 @@ def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_p
     assert np.allclose(written["embeddings"][test], embeddings, atol=1e-6)
     pairs = [(Image.open(file), 0) for file in files[:2]]  # as a Dataset has them
     assert np.allclose(model.embed(pairs), written["embeddings"][:2], atol=1e-6)
-    pixels = torch.rand(2, 3, 64, 64)
+    pixels = torch.rand(2, 3, 32, 32)
     assert torch.equal(model(pixels.double()), model(pixels))
     assert np.allclose(model.embed(pixels.bfloat16()), model(pixels.bfloat16()).detach(), atol=1e-6)
     with pytest.raises(UsageError, match=r"float images are in \[0, 1\], not up to 255"):
