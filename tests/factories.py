@@ -1,5 +1,7 @@
 """Made-up records for the tests of tables, figures and chapters; nothing of it reaches the book."""
 
+import copy
+import functools
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,8 +24,20 @@ METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_pre
 
 
 def fake_records(**settings):
-    """StudyRecords with random numbers; see `fake_units`."""
+    """StudyRecords with random numbers, the caller's own; see `fake_units`."""
+    return _own(
+        _fake_records(**{name: tuple(each) if isinstance(each, list) else each for name, each in settings.items()})
+    )
+
+
+@functools.cache  # tests ask for the same ones hundreds of times
+def _fake_records(**settings):
     return records.from_units(*fake_units(**settings))
+
+
+def _own(made):
+    """Records in which a test may write: the columns of a frame are copied once they are written to."""
+    return made.changed(lambda _, frame: records._own(frame), meta=copy.deepcopy(made.meta))
 
 
 def write_fake_study(**settings):

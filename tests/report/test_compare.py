@@ -1,8 +1,10 @@
 """The page of a comparison: the verdict, tests of one's own loss against every other, and the file."""
 
+import copy
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +33,13 @@ MINE = Method("mine", "triplet", label="My loss", year=2026)
 
 
 def with_mine(level, searches=1, trials=12, **settings):
-    """Made-up records with a row "mine" at this level of MAP@R, all methods searched so often."""
+    """Made-up records with a row "mine" at this level of MAP@R, all methods searched so often; meta is the caller's."""
+    made = made_with_mine(level, searches, trials, **settings)
+    return replace(made, meta=copy.deepcopy(made.meta))
+
+
+@cache
+def made_with_mine(level, searches, trials, **settings):
     rng = np.random.default_rng(0)
     made, meta = fake_units(trials=trials, reruns=3, **settings)
     methods = dict.fromkeys(each["method"] for each in made if each["kind"] == "rerun")
@@ -76,7 +84,7 @@ def test_the_verdict_counts_and_names_the_fallen_and_what_is_not_as_the_protocol
     assert said.endswith(
         " Without a result: ArcFace (diverged) and SNR (diverged). Not as the protocol: embedding size 512."
     )
-    every = [method.name for method in tables.METHODS.values()]
+    every = tuple(method.name for method in tables.METHODS.values())
     said = verdict(with_mine(0.9, diverged=every))
     assert "no other method has a result. Without a result: Contrastive (diverged), Triplet (diverged), " in said
     assert "Without a result" not in verdict(with_mine(0.9))

@@ -10,11 +10,13 @@ from factories import searched_study as study
 from test_hypotheses import EIGHT, flat
 
 from dmlrc import studies
-from dmlrc.records import PRETRAINED
+from dmlrc.records import PRETRAINED, shared
 from dmlrc.report import depth as measures
 from dmlrc.report import labels, statistics, style
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, LAST_BLOCK
 from dmlrc.report.results_table import LIFT
+
+depths_of = shared()(measures.depths)  # asks the records once, as on a page
 
 ORDER = flat(0.04, EIGHT)
 TURNED = dict(zip(EIGHT, list(flat(0.01, EIGHT).values())[::-1], strict=True))
@@ -30,7 +32,7 @@ def made(stand_in):
     scores = {CUB: flat(), EMBEDDER[CUB]: ORDER, LAST_BLOCK[CUB]: higher}
     with pytest.MonkeyPatch.context() as patch:
         found = stand_in({name: study(name, means) for name, means in scores.items()}, patch)
-        return found, measures.depths(BIRDS)
+        return found, depths_of(BIRDS)
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def depths(recorded, made):
 def turned(recorded, depths):
     """The two, and in the place of the last block one at which all scores turn around."""
     recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], TURNED)
-    return [*depths, measures.depths(BIRDS)[1]]
+    return [*depths, depths_of(BIRDS)[1]]
 
 
 def test_depths_that_are_complete_stand_from_the_shallowest(recorded, depths):
@@ -52,11 +54,11 @@ def test_depths_that_are_complete_stand_from_the_shallowest(recorded, depths):
     assert [each.compared.study for each in depths] == [EMBEDDER[CUB], LAST_BLOCK[CUB]]
     found = recorded[EMBEDDER[CUB]]
     recorded[EMBEDDER[CUB]] = replace(found, reruns=found.reruns[found.reruns["method"] != "margin"])
-    assert [each.label for each in measures.depths(BIRDS)] == [measures.BLOCK]
+    assert [each.label for each in depths_of(BIRDS)] == [measures.BLOCK]
 
 
 def test_nothing_recorded_is_no_depth(recorded):
-    assert measures.depths(BIRDS) == measures.depths(measures.MOBILENET) == []
+    assert depths_of(BIRDS) == depths_of(measures.MOBILENET) == []
 
 
 def test_the_series_name_studies_of_the_catalogue():
@@ -115,7 +117,7 @@ def without_margin(recorded, name):
 
 def test_depths_are_compared_by_the_methods_that_both_have(recorded, depths):
     without_margin(recorded, LAST_BLOCK[CUB])
-    alone, block = found = measures.depths(BIRDS)
+    alone, block = found = depths_of(BIRDS)
     assert len(alone.scores) == 8
     assert len(block.scores) == 7
     assert [list(each.scores.index) for each in measures.with_common_methods(*found)] == [list(block.scores.index)] * 2
@@ -151,7 +153,7 @@ def test_a_step_says_how_the_order_and_the_range_change(depths, turned):
 
 def test_no_verdict_where_luck_makes_a_range(recorded, depths):
     recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], dict.fromkeys(EIGHT, 0.3), search=0, seed=0.004)
-    made = measures.step(*measures.depths(BIRDS))
+    made = measures.step(*depths_of(BIRDS))
     assert measures.APART[made.verdict] == "noise may make a range"
 
 
@@ -167,7 +169,7 @@ def test_training_is_worth_what_it_lifts_and_what_was_not_run_is_named(recorded,
     name = EMBEDDER[CUB]
     untrained = pd.DataFrame([row | {"metric": metric, "value": value} for metric, value in values.items()])
     recorded[name] = replace(recorded[name], scores=pd.concat([recorded[name].scores, untrained]))
-    alone, _ = measures.depths(BIRDS)
+    alone, _ = depths_of(BIRDS)
     assert alone.lifts["map_at_r"] == pytest.approx(alone.scores.mean() - 0.25)
     assert alone.lifts["precision_at_1"] < 0
     means = alone.precision.summary["mean"]
@@ -191,8 +193,8 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
         CARS_TOO, studies=CARS_TOO.studies | dict.fromkeys((measures.HALF, measures.WHOLE), LAST_BLOCK[CARS])
     )
     monkeypatch.setattr(measures, "MOBILENET", halved)
-    n = measures.numbers()
-    alone, block = measures.depths(CARS_TOO)
+    n = shared()(measures.numbers)()
+    alone, block = depths_of(CARS_TOO)
     assert n["cars196crops.swapped"] > n["cars196crops.lucky.high"]  # the order is turned, and surely so
     turned = len(measures.surely_turned(alone, block))  # with MobileNetV2 here thrice, and on birds not at all
     assert n["sure"] == 4 * turned > 8
@@ -228,7 +230,7 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     frame = pd.concat([recorded[name].scores, pd.DataFrame([row | {"value": 0.25}])])
     assert np.isnan(depths[0].untrained["map_at_r"])
     recorded[name] = replace(recorded[name], scores=frame)
-    found = measures.depths(BIRDS)
+    found = depths_of(BIRDS)
     assert found[0].untrained["map_at_r"] == 0.25
     cells = measures.depth_cells(found)[0]
     assert cells.loc[labels.UNTRAINED].tolist() == ["25.00", "–"]

@@ -1,5 +1,7 @@
 """The chapter of Fehervari et al.: the paper's numbers as printed, ours from records whose answers are known."""
 
+import functools
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -240,6 +242,7 @@ def test_ledger_names_what_differs_and_only_that():
 def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch, without_pictures):
     curves = {f"{NAME}/{swept}": rising for swept in ("dims", "batches", "batches-equal")}
 
+    @functools.cache
     def load(main, experiment):
         name = f"{main}/{experiment}"
         if state == "nothing" or experiment == "projections":

@@ -8,6 +8,7 @@ import pytest
 from factories import searched_study as study
 
 from dmlrc import studies
+from dmlrc.records import shared
 from dmlrc.report import published
 from dmlrc.report.hypotheses import measures, page
 from dmlrc.report.hypotheses.measures import CARS, CUB, GROCERY, KEPT, NOT_KEPT, NOT_TESTED, OPEN, Bounds, Finding
@@ -51,9 +52,10 @@ class TestTheRule:
             recorded[name] = study(name, flat(methods=EIGHT))
         recorded[measures.TOO_HIGH[CUB]] = study(measures.TOO_HIGH[CUB], flat(methods=EIGHT))
         recorded[measures.TOO_HIGH[CARS]] = study(measures.TOO_HIGH[CARS], flat())
+        with shared():
+            judged = measures.judged_hypotheses()
         regions = {
-            each.hypothesis: {(finding.region.low, finding.region.high) for finding in each.findings}
-            for each in measures.judged_hypotheses()
+            each.hypothesis: {(finding.region.low, finding.region.high) for finding in each.findings} for each in judged
         }
         inf = np.inf
         assert regions == {
@@ -67,7 +69,7 @@ class TestTheRule:
             "H8": {(0, 0)},
             "H9": {(-inf, 1)},
         }
-        assert all(not each.missing for each in measures.judged_hypotheses())
+        assert all(not each.missing for each in judged)
 
 
 class TestWhatCounts:
@@ -94,10 +96,11 @@ class TestWhatCounts:
         assert set(kept[kept["method"] == "margin"]["repetition"]) == {0, 1, 2}
 
     def test_without_records_nothing_is_tested(self, recorded):
-        assert {each.verdict for each in measures.judged_hypotheses()} == {NOT_TESTED}
+        judged = measures.judged_hypotheses()
+        assert {each.verdict for each in judged} == {NOT_TESTED}
         assert measures.recorded_hypotheses() == []
-        assert len(page.hypothesis_cells(measures.judged_hypotheses())) == len(measures.judged_hypotheses())
-        assert set(page.short_cells(measures.judged_hypotheses())["Cars crops"]) == {NOT_TESTED}
+        assert len(page.hypothesis_cells(judged)) == len(judged)
+        assert set(page.short_cells(judged)["Cars crops"]) == {NOT_TESTED}
         assert page.beside_cells().empty
 
     def test_one_search_borrows_from_the_same_data_first(self, recorded):
@@ -223,6 +226,7 @@ def test_a_method_without_a_finished_rerun_is_named(recorded):
         assert judged.findings[0].estimate.n == 7
 
 
+@shared()
 def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     last, alone = measures.LAST_BLOCK[CUB], measures.EMBEDDER[CUB]
     recorded[CUB] = study(CUB, flat(), search=0.005)
@@ -288,6 +292,7 @@ def test_only_what_is_judged_on_a_data_set_stands_beside_it(recorded):
     assert set(page.beside_cells().index) == {("H1", "Grocery Store")}
 
 
+@shared()
 def test_the_page_tells_every_verdict(recorded):
     recorded[CUB] = study(CUB, flat())
     judged = measures.judged_hypotheses()
@@ -306,6 +311,7 @@ def test_the_page_tells_every_verdict(recorded):
     assert short.loc["H4. Search luck outweighs seed luck.", "Grocery Store"] == "–"
 
 
+@shared()
 def test_the_numbers_of_the_text_are_those_of_the_findings(recorded):
     recorded[CUB] = study(CUB, flat())
     found, judged = page.numbers(), [each for each in measures.judged_hypotheses() if each.study == CUB]

@@ -7,7 +7,7 @@ import optuna
 import pytest
 from factories import NOTEBOOKS, fake_units, write_units
 
-from dmlrc import bench, studies
+from dmlrc import bench, records, studies
 from dmlrc.report import importances, statistics
 
 CHAPTERS = (
@@ -37,8 +37,9 @@ def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, m
         (home / name).symlink_to(Path(__file__).parents[2] / name)
     units, meta = fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, **{what: EVERY})
     write_units(units if with_trunk else units[1:], meta)
-    for name in CHAPTERS:
-        scope = {"__name__": "chapter"}
-        for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
-            if cell.cell_type == "code":
-                exec(cell.source, scope)
+    with records.shared():  # as pages do
+        for name in CHAPTERS:
+            scope = {"__name__": "chapter"}
+            for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+                if cell.cell_type == "code":
+                    exec(cell.source, scope)

@@ -1,5 +1,6 @@
 """The chapter on Oi et al.: histograms and curves whose answers are known, and the paper's Table 1."""
 
+import functools
 import re
 
 import matplotlib
@@ -246,6 +247,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pi
     shown = {}
     monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.update({len(shown): html + markdown}))
 
+    @functools.cache
     def load(main, experiment):
         return run("random" if experiment.endswith("random") else "default") if present and main == MAIN else None
 

@@ -1,5 +1,6 @@
 """The chapter on Roth et al.: numbers against cases made by hand, the paper's numbers against its text, live toys."""
 
+import functools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -557,6 +558,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pi
     train = toy.train_toy
     monkeypatch.setattr(toy, "train_toy", lambda variant: train(variant, steps=2))
 
+    @functools.cache
     def load(main, experiment):
         if not present or main != MAIN or experiment == "roth2020/trunks" or not experiment.startswith("roth2020"):
             return None

@@ -8,10 +8,15 @@ from factories import searched_study
 from test_hypotheses import METHODS, flat
 
 from dmlrc import studies
+from dmlrc.records import shared
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.hypotheses import measures, page, whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, KEPT, LAST_BLOCK, NOT_KEPT, NOT_TESTED, OPEN
 from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN
+
+# Each judgement asks the records once, as it does on a page
+losses_matter_less, newer_gain_little = map(shared(), (whole.losses_matter_less, whole.newer_gain_little_in_networks))
+judged_networks, judged_hypotheses = map(shared(), (whole.judged_networks, measures.judged_hypotheses))
 
 EVERYTHING, ALONE = LAST_BLOCK[CARS], EMBEDDER[CARS]
 LONG = LAST_BLOCK[CUB], EMBEDDER[CUB]
@@ -23,7 +28,7 @@ FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
 def networks(recorded, monkeypatch):
     """The records, with the table of frozen features; pairs of existing names stand for those of whole networks."""
     monkeypatch.setattr(whole, "PAIRS", {CARS: (LONG, (EVERYTHING, ALONE)), CUB: (("no-such", "study"),)})
-    monkeypatch.setattr(whole, "FEWER", {EVERYTHING: (FOUR, 2)})
+    monkeypatch.setattr(whole, "FEWER", {EVERYTHING: (tuple(FOUR), 2)})
     recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
     return recorded
 
@@ -61,7 +66,7 @@ class TestWhatIsJudged:
         assert whole.FEWER["cars196crops-depths/mobilenetv2-whole"] == (tuple(FOUR), 2)
 
     def test_without_records_nothing_is_run(self, recorded):
-        found = whole.judged_networks()
+        found = judged_networks()
         assert [(each.hypothesis, each.study) for each in found] == [
             ("H10", CARS),
             ("H10", CUB),
@@ -83,39 +88,40 @@ class TestWhatIsJudged:
         assert on() == (EVERYTHING, ALONE)  # its twin is missing
         networks[LONG[1]] = study(LONG[1], flat(0.1, EIGHT))
         assert on() == LONG
-        assert whole.newer_gain_little_in_networks(CARS).on == on()
+        assert newer_gain_little(CARS).on == on()
         networks[LONG[0]] = only(networks[LONG[0]], EIGHT[1:])
         assert on() == (EVERYTHING, ALONE)
-        assert whole.losses_matter_less(CUB).verdict == NOT_RUN
+        assert losses_matter_less(CUB).verdict == NOT_RUN
 
     def test_four_methods_with_two_reruns_are_enough_of_one_study_and_the_others_are_named(self, networks):
         put(networks, flat(0.02, EIGHT))
         networks[EVERYTHING] = only(networks[EVERYTHING], FOUR, reruns=2)
-        found = whole.losses_matter_less(CARS)
+        found = losses_matter_less(CARS)
         assert list(found.without) == FOUR
         assert ", without ArcFace, Margin, NTXent and SoftTriple" in found.findings[0].what
         assert [each.estimate.n for each in found.findings] == [4, 4]
         assert (found.methods, found.reruns) == (4, 2)
         assert set(whole.network_cells([found])["methods, reruns"]) == {"4, 2"}
         networks[EVERYTHING] = only(networks[EVERYTHING], FOUR[:3], reruns=2)
-        assert whole.losses_matter_less(CARS).verdict == NOT_RUN
+        assert losses_matter_less(CARS).verdict == NOT_RUN
 
     def test_other_verdicts_do_not_know_of_them(self, networks):
         put(networks, flat(0.02, EIGHT))
-        assert {each.hypothesis for each in measures.judged_hypotheses()} == {f"H{number}" for number in range(1, 10)}
+        assert {each.hypothesis for each in judged_hypotheses()} == {f"H{number}" for number in range(1, 10)}
 
     def test_without_a_luck_of_search_nothing_is_tested(self, networks):
         put(networks, flat(0.02, EIGHT))
         del networks[CARS]
-        assert {each.verdict for each in whole.judged_networks() if each.study == CARS} == {NOT_TESTED}
-        assert NOT_TESTED in set(whole.network_cells(whole.judged_networks())["verdict"])
+        found = judged_networks()
+        assert {each.verdict for each in found if each.study == CARS} == {NOT_TESTED}
+        assert NOT_TESTED in set(whole.network_cells(found)["verdict"])
 
 
 class TestNewerLosses:
     @pytest.mark.parametrize(("gain", "verdict"), [(0.0, KEPT), (0.05, OPEN), (0.12, NOT_KEPT)])
     def test_h10_is_the_gain_over_contrastive(self, networks, gain, verdict):
         put(networks, newer(gain))
-        found = whole.newer_gain_little_in_networks(CARS)
+        found = newer_gain_little(CARS)
         assert found.verdict == verdict
         assert found.findings[0].estimate.value == pytest.approx(gain, abs=0.005)
         assert list(found.beside) == ["over triplet in P@1", "over contrastive in MAP@R", "over triplet in MAP@R"]
@@ -124,7 +130,7 @@ class TestNewerLosses:
     def test_the_wider_interval_decides(self, networks):
         put(networks, newer(0.04))
         networks[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.01)
-        found = whole.newer_gain_little_in_networks(CARS)
+        found = newer_gain_little(CARS)
         wide, seeds = found.findings
         assert (wide.verdict, seeds.verdict, found.verdict) == (OPEN, KEPT, OPEN)
         assert wide.estimate.low < seeds.estimate.low < seeds.estimate.high < wide.estimate.high
@@ -137,16 +143,16 @@ class TestNewerLosses:
         means, error = values.mean(axis=1), np.sqrt(values.var(axis=1).mean() / values.shape[1])
         top, base = means.drop(["contrastive", "triplet"]).mean(), means["contrastive"]
         spread = error * np.sqrt(1 / 6 / base**2 + top**2 / base**4)
-        found = whole.newer_gain_little_in_networks(CARS).findings[1].estimate
+        found = newer_gain_little(CARS).findings[1].estimate
         assert found.value == pytest.approx(top / base - 1)
         assert found.half == pytest.approx(spread * 2.0369, rel=1e-3)  # Student's t with 8 x 4 degrees of freedom
 
     def test_what_can_be_told_lies_on_both_sides_of_the_limit(self, networks):
         put(networks, newer(0.04))
-        low, high = whole.newer_gain_little_in_networks(CARS).limits
+        low, high = newer_gain_little(CARS).limits
         assert low < 0.05 < high
         assert low + high == pytest.approx(0.1)
-        cells = whole.network_cells([whole.newer_gain_little_in_networks(CARS)])
+        cells = whole.network_cells([newer_gain_little(CARS)])
         assert cells.index[0][0].startswith("H10. With everything trained")
         limits = cells["found with a power of 80 %: kept; not kept"]
         assert set(limits) == {f"at most {100 * low:.1f} %; at least {100 * high:.1f} %"}
@@ -156,18 +162,18 @@ class TestRanges:
     @pytest.mark.parametrize(("spread", "verdict"), [(0.04, KEPT), (0.1, OPEN), (0.2, NOT_KEPT)])
     def test_h11_is_the_ratio_of_two_relative_ranges(self, networks, spread, verdict):
         put(networks, flat(spread, EIGHT))
-        found = whole.losses_matter_less(CARS)
+        found = losses_matter_less(CARS)
         assert (found.verdict, found.by_luck) == (verdict, ())
         assert found.findings[0].estimate.value == pytest.approx(spread / 0.1, rel=0.06)
 
     def test_scores_twice_as_high_may_lie_twice_as_far_apart(self, networks):
         put(networks, {name: 2 * value for name, value in flat(0.1, EIGHT).items()})
-        assert whole.losses_matter_less(CARS).findings[0].estimate.value == pytest.approx(1, rel=0.03)
+        assert losses_matter_less(CARS).findings[0].estimate.value == pytest.approx(1, rel=0.03)
 
     @pytest.mark.parametrize(("everything", "alone"), [(0.0, 0.1), (0.1, 0.0)])
     def test_no_verdict_where_luck_makes_a_range(self, networks, everything, alone):
         put(networks, flat(everything, EIGHT), flat(alone, EIGHT))
-        found = whole.losses_matter_less(CARS)
+        found = losses_matter_less(CARS)
         assert found.verdict == NO_VERDICT
         assert {each.verdict for each in found.findings} == {NO_VERDICT}
         assert found.by_luck == ((EVERYTHING,) if everything == 0 else (ALONE,))
@@ -178,7 +184,7 @@ class TestRanges:
     def test_one_omission_changes_the_verdict(self, networks):
         apart = flat(0.03, EIGHT) | {"margin": 0.3}
         put(networks, apart, flat(0.08, EIGHT))
-        found = whole.losses_matter_less(CARS)
+        found = losses_matter_less(CARS)
         assert found.verdict != KEPT
         assert found.turning == ("margin",)
         assert found.without["margin"].verdict == KEPT
@@ -225,8 +231,9 @@ class TestRatiosOfRanges:
         recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
         recorded[LAST_BLOCK[CARS]] = study(LAST_BLOCK[CARS], last)
         recorded[EMBEDDER[CARS]] = study(EMBEDDER[CARS], alone, rng=1)
-        [found] = whole.explored()
-        return found, measures.depth_levels(CARS)
+        with shared():
+            [found] = whole.explored()
+            return found, measures.depth_levels(CARS)
 
     def test_a_range_above_luck_keeps_its_verdict(self, recorded):
         found, before = self.put(recorded, flat(0.04, EIGHT), flat(0.1, EIGHT))
@@ -243,7 +250,7 @@ class TestRatiosOfRanges:
         assert found.by_luck == (EMBEDDER[CARS],)
         assert found.verdict == NO_VERDICT
         assert before.verdict == NOT_KEPT
-        cells = whole.explored_cells([found], measures.judged_hypotheses()).iloc[0]
+        cells = whole.explored_cells([found], judged_hypotheses()).iloc[0]
         assert (cells["preregistered verdict"], cells["by the later rule"]) == (NOT_KEPT, NO_VERDICT)
 
     def test_a_ratio_that_hangs_on_one_method_says_so(self, recorded):

@@ -1,5 +1,7 @@
 """The chapter of Zhai and Wu: the paper's numbers as printed, ours from records whose answers are known."""
 
+import functools
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -272,6 +274,7 @@ def test_ledger_names_what_differs_and_only_that():
 def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch, without_pictures):
     scores = {f"{NAME}/dims": rising, f"{NAME}/samples": layouts}
 
+    @functools.cache
     def load(main, experiment):
         name = f"{main}/{experiment}"
         if state == "nothing" or experiment == "projections":
