@@ -43,15 +43,8 @@ _PARTS = {
     "training": "its training",
 }
 _BATCHES = ("classes_per_batch", "images_per_class", "sampler")
-_NOT_OF_A_CLASS = (
-    "__dict__",
-    "__weakref__",
-    "__doc__",
-    "__module__",
-    "__firstlineno__",
-    "__static_attributes__",
-    "__slotnames__",
-)
+_NOT_OF_A_CLASS = {*vars(type("", (), {})), "__firstlineno__", "__static_attributes__", "__slotnames__"}
+"""Names that Python itself puts into a class."""
 _OF_PYTHON = {*vars(types.ModuleType("")), "__builtins__", "__cached__", "__file__", "__path__", "__warningregistry__"}
 """Names that Python itself puts into a file."""
 _OF_COMPILERS = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")

@@ -176,5 +176,5 @@ def over_reruns(values: Iterable[float]) -> Estimate:
 
 def held_out(table: pd.DataFrame) -> list[float]:
     """The lead of the best column over the worst on each unit (row), for which both are chosen by the other units."""
-    units, others = table.to_numpy(), ((table.sum() - table) / (len(table) - 1)).to_numpy()  # nothing is missing
-    return [unit[means.argmax()] - unit[means.argmin()] for unit, means in zip(units, others, strict=True)]
+    others = {unit: table.drop(index=unit).mean() for unit in table.index}
+    return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]
