@@ -378,7 +378,7 @@ class TestValidationAndTest:
             found = searches.choosing(None)
             regrets.append(found["regret"])
             covered.append(abs(found["regret"]) <= found["uncertain"])
-            if number < 50:  # of which the mean is 0.017, ten standard errors above the limit
+            if number < 50:  # of which the mean is 0.017, four standard errors above the limit
                 once = values.xs(0, level=1, drop_level=False)
                 monkeypatch.setattr(searches, "scores_of_searches", lambda records, once=once: once)
                 lucky.append(searches.choosing(None)["regret"])
