@@ -415,6 +415,14 @@ MUTATIONS = (
         ("tests/report/test_statistics.py", "-k", "luck_of_seeds or without_a_mean"),
     ),
     Mutation(
+        "luck-of-seeds-alone",
+        "dmlrc/report/hypotheses/measures.py",
+        "return None if compared is None or compared.luck == significance.SEEDS else compared",
+        "return compared",
+        "a hypothesis is judged as if a second search always found the same",
+        ("tests/report/test_hypotheses.py", "-k", "nobody_has_searched_twice"),
+    ),
+    Mutation(
         "years-of-other-settings",
         "dmlrc/report/tables.py",
         'rows = by_method(frame, "precision_at_1").reset_index()',

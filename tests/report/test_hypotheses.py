@@ -103,6 +103,13 @@ class TestWhatCounts:
         assert set(page.short_cells(judged)["Cars crops"]) == {NOT_TESTED}
         assert page.beside_cells().empty
 
+    def test_where_nobody_has_searched_twice_luck_is_not_known_and_no_range_is_judged(self, recorded):
+        for name in (measures.EMBEDDER[CUB], measures.LAST_BLOCK[CUB]):
+            recorded[name] = study(name, flat(methods=EIGHT))
+        judged = measures.depth_levels(CUB)
+        assert (judged.verdict, judged.findings) == (NOT_TESTED, ())
+        assert "no study on this data has searched twice" in judged.missing
+
     def test_one_search_borrows_from_the_same_data_first(self, recorded):
         recorded[CARS] = study(CARS, flat(), search=0.01)
         recorded[CUB] = study(CUB, flat(), search=0.001)
