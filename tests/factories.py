@@ -1,14 +1,13 @@
 """Made-up records for the tests of tables, figures and chapters; nothing of it reaches the book."""
 
-import copy
 import functools
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pandas as pd
+import papermill
 
 from dmlrc import paths, records, studies
 from dmlrc import unit as units
@@ -17,6 +16,7 @@ from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
 from dmlrc.records import COLUMNS
+from dmlrc.report import engine
 from dmlrc.report.claims import verdicts
 from dmlrc.studies import experiments
 
@@ -25,19 +25,13 @@ METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_pre
 
 def fake_records(**settings):
     """StudyRecords with random numbers, the caller's own; see `fake_units`."""
-    return _own(
-        _fake_records(**{name: tuple(each) if isinstance(each, list) else each for name, each in settings.items()})
-    )
+    hashable = {name: tuple(each) if isinstance(each, list) else each for name, each in settings.items()}
+    return records._copied(_fake_records(**hashable))
 
 
 @functools.cache  # tests ask for the same ones hundreds of times
 def _fake_records(**settings):
     return records.from_units(*fake_units(**settings))
-
-
-def _own(made):
-    """Records in which a test may write: the columns of a frame are copied once they are written to."""
-    return made.changed(lambda _, frame: records._own(frame), meta=copy.deepcopy(made.meta))
 
 
 def write_fake_study(**settings):
@@ -330,11 +324,7 @@ def run_chapter(name, edition, load, folder, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
     monkeypatch.setattr(experiments, "load_experiment", load)
     monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
-    scope = {}
-    for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
-        if cell.cell_type == "code":
-            own = f'\nstudies = "{edition}"' if "parameters" in cell.metadata.get("tags", []) else ""
-            exec(cell.source + own, scope)
+    papermill.execute_notebook(NOTEBOOKS / f"{name}.ipynb", None, {"studies": edition}, engine.NAME, progress_bar=False)
     return folder / "exports"
 
 

@@ -346,6 +346,10 @@ def test_an_executor_that_is_broken_is_one_sentence_and_loses_nothing(tiny, made
     run.run(tiny)
     assert first.read_bytes() == written
     assert plan.progress(tiny) == (tiny.units, tiny.units)
+    resumed = facts()
+    shutil.rmtree(paths.runs())
+    run.run(tiny)
+    same(facts(), resumed)
 
 
 @pytest.mark.parametrize(

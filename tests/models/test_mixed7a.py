@@ -103,12 +103,12 @@ def test_imagenet_names_the_file():
         models.create_trunk(NAME, "imagenet")
 
 
-def test_it_can_be_cut_from_its_last_six_blocks_on():
+def test_it_can_be_cut_at_its_last_six_blocks():
     trunk = models.create_trunk(NAME).eval()
     images = torch.rand(2, 3, 75, 75)
     with torch.no_grad():
         expected = trunk(images)
-        for block in ("Mixed_6a", "Mixed_6e", "Mixed_7a"):
+        for block in ("Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e", "Mixed_7a"):
             stem, head = models.split_trunk(trunk, block)
             assert next(iter(head.layers)) is getattr(trunk, block)
             torch.testing.assert_close(head(stem(images)), expected)

@@ -62,7 +62,7 @@ def test_features_at_the_real_size_do_not_depend_on_the_batch(name):
     assert relative_error(together[0], together[1]) > 1e-4  # two images do differ by more than that
 
 
-@pytest.mark.parametrize("name", ["conv4", "squeezenet1_0", "resnet18", "bn_inception"])
+@pytest.mark.parametrize("name", SIZES)
 def test_the_seed_decides_the_weights(name):
     def state(seed):
         torch.manual_seed(seed)

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import nbformat
 import optuna
+import papermill
 import pytest
 from factories import NOTEBOOKS, fake_units, write_units
 
 from dmlrc import bench, records, studies
-from dmlrc.report import importances, statistics
+from dmlrc.report import engine, importances, statistics
 
 CHAPTERS = (
     *("00_introduction", "04_which_loss_wins", "06_claimed_gains", "08_what_moves_a_score"),
@@ -39,7 +40,4 @@ def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, m
     write_units(units if with_trunk else units[1:], meta)
     with records.shared():  # as pages do
         for name in CHAPTERS:
-            scope = {"__name__": "chapter"}
-            for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
-                if cell.cell_type == "code":
-                    exec(cell.source, scope)
+            papermill.execute_notebook(NOTEBOOKS / f"{name}.ipynb", None, {}, engine.NAME, progress_bar=False)

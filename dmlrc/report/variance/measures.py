@@ -374,7 +374,8 @@ class AtRates:
 
         By t tests, corrected by Holm, with no more degrees of freedom than the fewer of the two rates'.
         """
-        there, here = (both := self.scores.loc[self.beside(which).index])[which], both[CHOSEN]
+        both = self.scores.loc[self.beside(which).index]
+        there, here = both[which], both[CHOSEN]
         parts, own = (np.stack([there[column], here[column]], axis=-1).astype(float) for column in ("error", "df"))
         most = min(self.compared[rate].known.df for rate in (which, CHOSEN))
         gained, df = (here["mean"] - there["mean"]).to_numpy(float), statistics.satterthwaite(parts**2, own, most)
