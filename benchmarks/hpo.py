@@ -1,6 +1,6 @@
 """Optimisers of hyperparameters on the recorded searches, and what it saves to end poor trials early.
 
-`python -m benchmarks.hpo` (about an hour of a core; begun again, it goes on) writes two files into
+`python -m benchmarks.hpo` (about an hour of a core; begun again, it goes on with new studies) writes two files into
 dmlrc/report/measurements/. hpo.csv: Optuna's samplers on every problem of `dmlrc.bench`, answered by the random forest,
 from ten seeds; a row a problem and sampler. best_10: the highest answer of ten evaluations, a fraction of MAP@R, the
 mean over the seeds; ceiling: the highest of any; error and spread: see `dmlrc.bench.Objective`. halving.csv: each
@@ -120,8 +120,7 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     at = {"commit": provenance.commit()}
-    if not (RESULTS / "halving.csv").exists():
-        _write(halving().assign(**at), "halving.csv")
+    _write(halving().assign(**at), "halving.csv")
     file = RESULTS / "hpo.csv"
     done = pd.read_csv(file, dtype={"commit": str}) if file.exists() else pd.DataFrame()
     for (study, method), samplers in tqdm(_missing(done), desc="searches"):

@@ -123,7 +123,7 @@ ALWAYS: dict[str, str] = {
         (
             "Optuna 5's TPE clearly beats random search",
             "CMA-ES is no better than random search",
-            "Half of the training can be saved",
+            "Nearly half of the training can be saved",
             "After 50 evaluations, TPE's new defaults clearly beat both random search",
             "Letting one in two go on keeps the best trial",
             "The Gaussian process beats random search too",
