@@ -110,7 +110,7 @@ def test_the_committed_measurements_are_whole(monkeypatch):
     monkeypatch.undo()
     everything, with_gp = optimisers.regrets().values()
     assert {study for study, _ in with_gp.index} <= set(editions.FIRST)
-    assert (len(everything), len(with_gp)) == (160, 42)
+    assert (len(everything), len(with_gp)) == (186, 42)
     assert (everything >= 0).all(axis=None)
     ended = optimisers.halving()
     assert ended["saved"].between(0, 1).all()
