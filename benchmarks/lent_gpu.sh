@@ -3,7 +3,7 @@
 # network, another Python, 64 MiB a transfer).
 #
 #   bash benchmarks/lent_gpu.sh check                   the GPU tests, and a chapter that trains a small study there
-#   bash benchmarks/lent_gpu.sh run STUDY SECONDS       as many units as fit, two side by side; then $OUT/runs.tgz, all records
+#   bash benchmarks/lent_gpu.sh run STUDY SECONDS       as many units as fit, six side by side; then $OUT/runs.tgz, all records
 #   bash benchmarks/lent_gpu.sh run STUDY SECONDS --check    both, one after the other
 # For a lent machine, at home, once, for images of cars196crops or cub200_2010:
 #   bash benchmarks/lent_gpu.sh pack FOLDER DATA        two parts, each for one transfer: wheels, images and weights
@@ -12,8 +12,8 @@
 #
 # The tree travels too: for the transfer delete all of results/ but the study's folder (`git checkout results` brings it
 # back); files that were left behind are no change there, so records name their commit. Called again while the machine is
-# held, `run` goes on. At home unpack runs.tgz into runs/, then `dmlrc study export STUDY`. On an H200 a unit of
-# cars196crops-depths/mobilenetv2-whole-2000 takes 27 seconds, two side by side, and the setup 40.
+# held, `run` goes on. At home unpack runs.tgz into runs/, then `dmlrc study export STUDY`. The setup takes
+# 40 seconds on an H200; a unit was not timed there since networks train one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:-$PWD/out}
@@ -71,7 +71,7 @@ check() {
 
 run() {
 	[ "${3-}" != --check ] || check
-	python3 -m dmlrc study run "$1" --workers 2 --seconds "$2"
+	python3 -m dmlrc study run "$1" --workers 6 --seconds "$2"
 	tar czf "$OUT/runs.tgz" -C "${DMLRC_RUNS:-runs}" .
 }
 

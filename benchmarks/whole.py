@@ -1,9 +1,9 @@
 """Whole networks: images a second that train, by processes side by side and by precision, and what a precision scores.
 
 `python -m benchmarks.whole --write FOLDER`: MobileNetV2 at 112 px with random weights, contrastive loss, batches of 32,
-RMSprop; on a GPU four folds in each process, on a CPU one. The peer is a plain loop of PyTorch, timm and
-pytorch-metric-learning in the same number of processes, images on the device. Each point is measured in fresh processes
-that begin together. Use of the GPU is the mean of what nvidia-smi says meanwhile.
+RMSprop, one model in each process. The peer is a plain loop of PyTorch, timm and pytorch-metric-learning in the same
+number of processes, images on the device. Each point is measured in fresh processes that begin together. Use of the GPU
+is the mean of what nvidia-smi says meanwhile.
 `python -m benchmarks.whole --scores STUDY`: the first trial of a grid's methods at every precision (a GPU).
 """
 
@@ -52,8 +52,7 @@ def pictures() -> ImageSet:
 
 def ours(protocol: Protocol, place: torch.device) -> tuple[Callable[[int], None], int]:
     """A call trains so many steps; and the models that one step trains."""
-    folds = 4 if place.type == "cuda" else 1
-    return stepper(CONTRASTIVE, pictures(), protocol, place, folds), folds
+    return stepper(CONTRASTIVE, pictures(), protocol, place, folds=1), 1
 
 
 def stepper(

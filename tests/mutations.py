@@ -464,14 +464,6 @@ MUTATIONS = (
         ("tests/test_records.py", "-k", "set_aside_with_the_record"),
     ),
     Mutation(
-        "graph-of-the-warm-up",
-        "dmlrc/training/__init__.py",
-        "learner.graph = None  # it was",
-        "pass  # it was",
-        "on a GPU a network that was warmed up never trains, and its run is complete",
-        ("tests/test_training.py", "-k", "captured_anew"),
-    ),
-    Mutation(
         "board-reads-where-it-stands",
         "dmlrc/board/__init__.py",
         "capture_output=True, text=True, cwd=folder",

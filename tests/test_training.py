@@ -1,12 +1,8 @@
 """The trainer: checkpoints, plateau, divergence, every kind of loss."""
 
 import contextlib
-import copy
-import gc
 import time
-import weakref
 from dataclasses import replace
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -291,25 +287,6 @@ def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
     return run, made[-1]
 
 
-def test_a_graph_of_the_warm_up_is_captured_anew_with_the_gradients_of_the_trunk(blobs, monkeypatch):
-    """What trains is fixed when a graph is captured, which needs a GPU; here it is written down."""
-    captured = []
-
-    class Graph:
-        stream = Mock()
-
-        def __init__(self, model, inputs):
-            captured.append([weight.requires_grad for weight in model.trunk.parameters()])
-            self.project = model.project
-
-    monkeypatch.setattr(training, "Graph", Graph)
-    monkeypatch.setattr(training, "by_graphs", lambda task: True)
-    monkeypatch.setattr(torch.cuda, "current_stream", Mock())
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
-    train_trunk(blobs, replace(FIXED, warmup_epochs=1))
-    assert [any(each) for each in captured] == [all(each) for each in captured] == [False, True]
-
-
 @pytest.mark.parametrize("sampler", ["class_balanced", "greedy_coreset", "distribution_matching", "frechet"])
 def test_embeddings_that_are_no_numbers_end_a_run_as_diverged_whatever_chooses_the_batches(blobs, sampler):
     breaks = Method("breaks", exploding, sampler=sampler, classes_per_batch=4, images_per_class=4)
@@ -554,41 +531,6 @@ def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
 def test_an_optimiser_that_nobody_knows_is_refused(name):
     with pytest.raises(UsageError, match=f"unknown optimizer '{name}'"):
         optimizers.create_optimizer(name, [], 0.9)
-
-
-def test_graphs_of_an_earlier_unit_are_freed_before_one_is_captured(monkeypatch, request):
-    """One that the collector of cycles frees during a capture breaks the capture off, and with it the unit."""
-
-    class Old:
-        def __init__(self):
-            self.cycle = self
-
-    request.addfinalizer(gc.enable)
-    gc.disable()  # or it may be collected by chance
-    old, there = weakref.ref(Old()), []
-    monkeypatch.setattr(torch.cuda, "Stream", Mock())
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *of: there.append(old()))
-    training.Graph(torch.nn.Linear(1, 1), torch.ones(1, 1))
-    assert there == [None]
-
-
-def test_the_capture_of_a_graph_leaves_the_statistics_of_batches_as_they_were(monkeypatch):
-    """It runs the model three times on the first batch."""
-
-    def captured(model, inputs):
-        for _ in range(3):
-            model(*inputs)
-        return model
-
-    monkeypatch.setattr(torch.cuda, "Stream", Mock())
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", captured)
-    model = torch.nn.BatchNorm1d(3)
-    model.project = model.forward
-    before = copy.deepcopy(model.state_dict())
-    graph = training.Graph(model, torch.rand(5, 3))
-    assert all(torch.equal(after, before[name]) for name, after in model.state_dict().items())
-    graph.project(torch.rand(5, 3))
-    assert model.num_batches_tracked == 1
 
 
 def test_a_part_that_is_one_class_cannot_be_scored():

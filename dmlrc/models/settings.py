@@ -158,8 +158,6 @@ def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
     workspace = os.environ.get(_WORKSPACE)
     os.environ.setdefault(_WORKSPACE, ":4096:8")  # is read with the first product
     torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
-    # gradients of a `training.Graph` are gathered in the stream that captured them, which each step waits for
-    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     try:
         # of convolutions TF32, torch's default, keeps ten bits
         with _set(
@@ -169,6 +167,5 @@ def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(False)
-        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)  # torch's default; it tells no other
         if workspace is None:
             del os.environ[_WORKSPACE]

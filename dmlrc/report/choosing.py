@@ -177,18 +177,18 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 
 def _of_study(study: StudyRecords) -> dict[str, float]:
-    """Numbers on the multi-similarity loss in one study, and the leads of `FIRST_CHOICES` over the contrastive loss."""
+    """Numbers on `FIRST_CHOICES` in one study: their leads over the contrastive loss, and what to tune of them."""
     means, best = tables.by_method(tables.accuracy(study))["mean"], "multi_similarity"
     alone = tables.by_method(tables.accuracy(study), setting="separated")["mean"]
-    trials, scales = study.trials[study.trials["method"] == best], _found(study, "cosface", "scale")
-    shares = tables.importance(study.having(trials=trials)).set_index("parameter")["importance"]
+    trials = study.trials[study.trials["method"].isin(FIRST_CHOICES)]
+    shares = tables.importance(study.having(trials=trials)).set_index(["method", "parameter"])["importance"]
     return {
         **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
         "joined": 100 * (means[best] - alone[best]),
         "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
-        "random_share": 100 * tables.sensitivity(study).loc[best, "random_share"],
-        "cosface_scales": max(scales) / min(scales),
-        "base_share": 100 * shares.get("base", 0.0),
+        "random_share": 100 * tables.sensitivity(study).loc[[*FIRST_CHOICES], "random_share"].min(),
+        "base_share": 100 * shares.get((best, "base"), 0.0),
+        "first_of_cosface": shares["cosface"].idxmax() if "cosface" in shares else "",
     }
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from dmlrc import records, studies
 from dmlrc.records import PRETRAINED
-from dmlrc.report import charts, labels, statistics, style, tables, titles
+from dmlrc.report import charts, labels, rates, statistics, style, tables, titles
 from dmlrc.report.hypotheses import measures as hypotheses
 from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, KEPT, LAST_BLOCK, NOT_KEPT, OPEN
@@ -30,6 +30,7 @@ ALONE, BLOCK, HALF, WHOLE = "linear embedder alone", "last block too", "half of 
 PRECISION = "precision_at_1"
 RANGE, LUCK = "From worst to best", "The same by noise alone"
 UNFINISHED = "not finished"
+_DEEPEST = {"half": HALF, "whole": WHOLE}
 APART = {KEPT: "closer", NOT_KEPT: "farther apart", OPEN: "inconclusive", whole.NO_VERDICT: "noise may make a range"}
 """What a ratio of two relative ranges says, by the verdict that H11 would have."""
 
@@ -334,7 +335,7 @@ def numbers() -> dict[str, float | str]:
     named = {studies.get(data).dataset: series for data, series in SQUEEZENETS.items()} | {"mobilenet": MOBILENET}
     every = {name: {depth.label: depth for depth in depths(series)} for name, series in named.items()}
     deeper = {name: labelled[BLOCK] for name, labelled in every.items()}
-    deeper |= {name: every["mobilenet"][label] for name, label in {"half": HALF, "whole": WHOLE}.items()}
+    deeper |= {name: every["mobilenet"][label] for name, label in _DEEPEST.items()}
     values: dict[str, float | str] = {}
     for name, depth in deeper.items():
         alone = every.get(name, every["mobilenet"])[ALONE]
@@ -343,6 +344,21 @@ def numbers() -> dict[str, float | str]:
     values["sure"] = sum(len(surely_turned(*pair)) for pair in pairs)
     values["wider"] = max(depth.wider for name in SQUEEZENETS for depth in depths(SQUEEZENETS[name]))
     values["mobilenet.lost"] = -values["mobilenet.lift_precision.alone"]
+    return values | held_back()
+
+
+def held_back() -> dict[str, float]:
+    """The cost of one rate for all where half of a network trains, or all: validation MAP@R, %, by the grids of rates.
+
+    whole.held_back.LOSS: how far a loss lies below its own best at the shared rate. whole.own_rate, half.own_rate: the
+    mean over the losses of a grid, each at its own best.
+    """
+    grids = {name: records.find(f"{MOBILENET.studies[label]}/rates") for name, label in _DEEPEST.items()}
+    best = {name: 100 * rates.best_trials(grid) for name, grid in grids.items() if grid}
+    values = {f"{name}.own_rate": float(table.max().mean()) for name, table in best.items()}
+    if "whole" in best:
+        lost = best["whole"].max() - best["whole"].loc[rates.best_rate(best["whole"])]
+        values |= {f"whole.held_back.{loss}": points for loss, points in lost.items()}
     return values
 
 

@@ -104,7 +104,7 @@ _NONE = {
     "embedding_dim": "that of the trunk",
 }
 """What it means where a setting is not given."""
-PCA = "pretrained: by a PCA that may be approximate above 1,000 features, or below ten images for each."
+PCA = "pretrained: by a PCA, approximate above 1,000 features or with fewer than ten images per feature."
 BELOW, CUT_OFF = "↓", "»"
 SIGNS = {
     BELOW: "the mean is lower than that of the trunk without any training",

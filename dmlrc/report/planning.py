@@ -107,8 +107,8 @@ def _searches(design: Design, difference: float, test: str, cost: tuple[float, f
 
 
 def curve(title: str, design: Design, difference: float | None = None) -> Figure:
-    """The smallest difference told in 80 % of studies, by the searches of a method, a line a test."""
-    figure, axis = charts.panel(3.2, title, xlabel="searches of each loss", ylabel="points told")
+    """The smallest difference detected in 80 % of studies, by the searches of a method, a line a test."""
+    figure, axis = charts.panel(3.2, title, xlabel="searches of each loss", ylabel="detectable gap, points")
     for test, (colour, marker, label) in LOOKS.items():
         least = [replace(design, searches=count).least(test) for count in SEARCHES]
         [drawn] = axis.plot(SEARCHES, least, color=colour, marker=marker, markersize=4, label=label)
@@ -127,7 +127,7 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
 
 def save_curve(design: Design, difference: float, file: Path) -> None:
     """Write the curve to a picture, of the kind that its name says."""
-    figure = curve(f"told in {100 * POWER:.0f} % of studies", design, difference)
+    figure = curve(f"detected in {100 * POWER:.0f} % of studies", design, difference)
     kinds = figure.canvas.get_supported_filetypes()
     if file.suffix.lstrip(".") not in kinds:
         raise UsageError(f"--plot {file}: no picture has such a name; end it on .png, .svg or .pdf")
@@ -139,7 +139,7 @@ def save_curve(design: Design, difference: float, file: Path) -> None:
 
 
 def top_five(compared: Comparison) -> tuple[float, int | None] | None:
-    """The fifth method's lead over the sixth, points, and the searches that tell it, one pair alone; None for fewer."""
+    """The fifth method's lead over the sixth, points, and the searches that one pair needs for it; None for fewer."""
     means = 100 * compared.summary["mean"].sort_values(ascending=False)
     if len(means) < 6:
         return None
@@ -148,17 +148,18 @@ def top_five(compared: Comparison) -> tuple[float, int | None] | None:
 
 
 def planning_cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
-    """Gaps that each study can tell, and the cost of more, as cells: a row per study. compared: by its title."""
+    """Gaps that each study can detect, and the cost of more, as cells: a row per study. compared: by its title."""
     rows = {}
     for title, (comparison, study) in compared.items():
         design, (search, rerun) = in_points(comparison), hours(study)
-        least, five = {f"told: {LOOKS[test][2]}": f"{design.least(test):.2f}" for test in LOOKS}, top_five(comparison)
+        least = {f"detected: {LOOKS[test][2]}": f"{design.least(test):.2f}" for test in LOOKS}
+        five = top_five(comparison)
         rows[title] = {
             "SD of search": f"{design.search:.2f}",
             "SD of seed": f"{design.seed:.2f}",
             **least,
             "fifth above sixth": f"{five[0]:.2f}" if five else "–",
-            "searches that tell it": "–" if not five else str(five[1] or f"over {MOST}"),
+            "searches needed": "–" if not five else str(five[1] or f"over {MOST}"),
             "hours of a search": f"{search + design.reruns * rerun:.1f}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")

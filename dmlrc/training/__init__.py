@@ -1,6 +1,5 @@
 """Training the models of a trial: one a fold, each with its own images, seed and random numbers."""
 
-import gc
 import itertools
 import random
 import time
@@ -87,8 +86,8 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     ends as diverged, and is the last: it fails the whole trial.
 
     Models on cached features are trained side by side, with one backward pass and one step of the optimiser for all of
-    them, which takes a quarter less time than one after another; so are all models on a GPU, which one alone leaves
-    idle. Their numbers stay what they are alone, but for losses that draw random numbers, of which all have one stream.
+    them, which takes a quarter less time than one after another. Their numbers stay what they are alone, but for losses
+    that draw random numbers, of which all have one stream.
 
     Parameters
     ----------
@@ -105,8 +104,7 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
         For a loss, a sampler or a metric that cannot be made or called; LossError for a loss that fails on a batch.
     """
     runs: list[TrainingRun] = []
-    side_by_side = task.protocol.frozen_trunk or task.source.device.type == "cuda"
-    for together in [folds] if side_by_side else [[fold] for fold in folds]:
+    for together in [folds] if task.protocol.frozen_trunk else [[fold] for fold in folds]:
         own = [TrainingRun(fold.fold, fold.seed) for fold in together]
         try:
             with chance_of_its_own():
@@ -176,7 +174,6 @@ class Learner:
         if protocol.class_share < 1:
             self.loss = SubsampledClasses(self.loss, protocol.class_share)
         self.trunk = [weight for weight in self.model.trunk.parameters() if weight.requires_grad]
-        self.graph: Graph | None = None
         self.losses: list[Tensor] = []  # of the steps since the last row of the curve
 
         layout = batch_layout(method, len(classes))
@@ -280,7 +277,6 @@ class Trainer:
 
     def __init__(self, learners: Sequence[Learner], task: Task):
         self.learners, self.protocol = learners, task.protocol
-        self.by_graphs = by_graphs(task)
         groups = _merged([group for learner in learners for group in param_groups(learner)])
         self.weights = [weight for group in groups for weight in group["params"]]
         name = task.method.optimizer or task.protocol.optimizer
@@ -297,7 +293,6 @@ class Trainer:
             weight.requires_grad_(True)
         for learner in self.learners:
             learner.losses.clear()
-            learner.graph = None  # it was captured without the trunk's gradients
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Train these for an epoch, counted from 1. Raises DivergedError, at the latest at its end."""
@@ -310,12 +305,10 @@ class Trainer:
             learner.check_losses()
 
     def _step(self, batch: Batch) -> None:
-        projected = self._projected([(learner, inputs) for learner, _, inputs, _ in batch])  # (K, B, D)
+        projected = torch.stack([learner.model.project(inputs) for learner, _, inputs, _ in batch])  # (K, B, D)
         embeddings = l2_normalize(projected) if batch[0][0].model.normalize else projected
         values = [learner.value(own, targets) for own, (learner, _, _, targets) in zip(embeddings, batch, strict=True)]
         torch.autograd.backward(values)
-        if self.by_graphs:
-            _wait_for(learner for learner, *_ in batch)
         self.optimizer.step()
         for weight in self.weights:
             weight.grad = None
@@ -323,57 +316,6 @@ class Trainer:
             if isinstance(learner.sampler, FromMemory):
                 with learner.watched():
                     learner.sampler.update(positions, own.detach().cpu().numpy())
-
-    def _projected(self, batch: Sequence[tuple[Learner, Tensor]]) -> Tensor:
-        """The inputs (B, ...) of K learners -> their embeddings (K, B, D) before they are normalised."""
-        if not self.by_graphs:
-            return torch.stack([learner.model.project(inputs) for learner, inputs in batch])
-        here, projected = torch.cuda.current_stream(), []
-        for learner, inputs in batch:
-            learner.graph = learner.graph or Graph(learner.model, inputs)
-            learner.graph.stream.wait_stream(here)  # for the inputs, and for the last step of the optimiser
-            with torch.cuda.stream(learner.graph.stream):
-                projected.append(learner.graph.project(inputs))
-        _wait_for(learner for learner, _ in batch)
-        return torch.stack(projected)
-
-
-def by_graphs(task: Task) -> bool:
-    """Tell whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
-    return task.source.device.type == "cuda" and not task.protocol.frozen_trunk
-
-
-def _wait_for(learners: Iterable[Learner]) -> None:
-    """Let what the GPU is told next wait for the streams of these learners."""
-    for learner in learners:
-        torch.cuda.current_stream().wait_stream(learner.graph.stream)
-
-
-class Graph:
-    """A model on a GPU whose forward and backward pass are a CUDA graph each, replayed in a stream of its own.
-
-    A small network has several hundred kernels a step, of some microseconds each: told one by one, they take longer to
-    tell than to run, and those of one model leave most of the GPU idle.
-    """
-
-    def __init__(self, model: EmbeddingModel, inputs: Tensor):
-        gc.collect()  # a graph of an earlier unit, held by a cycle: freed during a capture, it breaks the capture off
-        self.stream = torch.cuda.Stream()
-        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # BatchNorm's: the capture runs the model
-        self.project = torch.cuda.make_graphed_callables(_Projection(model), (inputs,))
-        for buffer, before in buffers:
-            buffer.copy_(before)
-
-
-class _Projection(nn.Module):
-    """Part of a model that is a graph: its embeddings before they are normalised."""
-
-    def __init__(self, model: EmbeddingModel):
-        super().__init__()
-        self.model = model
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.model.project(inputs)
 
 
 def _merged(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -207,7 +207,7 @@ def test_the_protocol_is_drawn_with_the_numbers_of_its_study():
             f"Trials of a search: {budget['trials']}",
             f"Reruns of the best trial: {budget['reruns']}",
             f"Losses: {losses}. Searches of each: {study.searches}.",
-            f"a model a fold ({folds})",
+            f"one model per fold ({folds})",
             f"alone ({folds}), {size} numbers",
             f"all joined, {folds * size} numbers",
         ):

@@ -514,7 +514,7 @@ def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
 
 def test_ledger_names_what_differs():
     rows = deviations.ledger("roth2020", {MAIN: table()})
-    assert list(rows.columns) == ["setting", "ours", "the paper's", "where", "why"]
+    assert list(rows.columns) == ["setting", "ours", "the paper's", "the paper's section", "why"]
     assert rows.index[0] == 1
     found = rows.set_index("setting")
     assert found.loc["trunk", "the paper's"] == "ResNet50"

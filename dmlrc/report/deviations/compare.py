@@ -17,7 +17,7 @@ from dmlrc.report import common, labels, publish, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations import ours as computed
 
-COLUMNS = ("setting", "ours", "the paper's", "where", "why")
+COLUMNS = ("setting", "ours", "the paper's", "the paper's section", "why")
 NOT_GIVEN = "not given"
 
 THEIRS = {"cub200_2010": "CUB200", "cars196crops": "Cars196"}

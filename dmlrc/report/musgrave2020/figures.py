@@ -82,7 +82,7 @@ def protocol_drawing(study: StudyRecords) -> Figure:
     frame = {"fill": False, "edgecolor": GREY, "linestyle": "--"}
     axis.add_patch(Rectangle((0.05, 4), 7.3, 6.1, **frame))
     axis.text(3.7, 4.3, f"Losses: {len(trained)}. Searches of each: {study.searches}.", ha="center", fontsize=9)
-    search = f"hyperparameters, a model a fold ({folds});\nthe best has the highest mean MAP@R"
+    search = f"hyperparameters, one model per fold ({folds});\nthe best has the highest mean MAP@R"
     charts.box(axis, (3.7, 8.7), f"Trials of a search: {budget['trials']}", search, BLUE, width=6.9, height=2.1)
     again = "with new seeds; nothing is chosen any more"
     charts.box(axis, (3.7, 5.85), f"Reruns of the best trial: {budget['reruns']}", again, BLUE, width=6.9, height=1.6)

@@ -68,7 +68,7 @@ def noise_figure(title: str, runs: pd.DataFrame) -> Figure:
         handles.append(Line2D([], [], label=search, **look))
     style.method_rows(axis, names)
     axis.set_xlabel("MAP@R of a rerun, %")
-    handles.append(Patch(color=style.GREY, alpha=0.12, label="from the last mean to the first"))
+    handles.append(Patch(color=style.GREY, alpha=0.12, label="from the lowest mean to the highest"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, columnspacing=1.2)
     return figure
 
