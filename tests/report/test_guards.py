@@ -122,7 +122,7 @@ ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         (
             "Optuna 5's TPE clearly beats random search",
-            "CMA-ES is no better than random search",
+            "CMA-ES is on average no better than random search",
             "Nearly half of the training can be saved",
             "After 50 evaluations, TPE's new defaults clearly beat both random search",
             "Letting one in two go on keeps the best trial",
