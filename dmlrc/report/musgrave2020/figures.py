@@ -153,7 +153,9 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
         axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     for axis in axes.flat[len(names) :]:
         axis.remove()
-    figure.supxlabel("trial", fontsize=10)
+    for axis in axes.flat[len(names) - 3 : len(names)]:
+        axis.set_xlabel("trial", fontsize=9)
+        axis.tick_params(labelbottom=True)
     figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
     looks = {"the paper": {"color": "#BBBBBB", "linewidth": 1}}
     looks |= {study: {"color": GREY, "linestyle": dashes[study]} for study in ours}
@@ -285,15 +287,15 @@ def beside_published_figure(points: pd.DataFrame) -> Figure:
             tip = f"{label}: {row.theirs:.1f} % on {dataset}, {row.ours:.1f} % here"
             charts.mark(axis, row.theirs, row.ours, tip, look.marker, color=look.colour, markersize=4.5)
         rho = statistics.rank_test(part["ours"], part["theirs"])["rho"]
-        axis.set_title("" if np.isnan(rho) else f"$r_s$ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
+        axis.set_title("" if np.isnan(rho) else f"$r_s = {rho:+.2f}$", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     for axis, dataset in zip(axes[-1], datasets, strict=False):
-        axis.set_xlabel(dataset, fontsize=9)
+        axis.set_xlabel(f"{dataset},\npublished, %", fontsize=8)
     for row, study in zip(axes, studies, strict=False):
         row[0].set_ylabel(titles.title(study).replace(" (", "\n("), fontsize=8)
-    figure.supxlabel("published MAP@R, fine-tuned, %", fontsize=9)
     figure.supylabel("our MAP@R, %", fontsize=9)
+    style.family_legend(figure, points["method"].unique())
     return figure
 
 

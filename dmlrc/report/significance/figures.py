@@ -118,6 +118,7 @@ def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
         bar.set_color("black")  # the library's near-black cannot be seen on a dark page
     for text in drawn["labels"]:
         text.set_color("black")  # the paler colours cannot be read as letters
+    axis.set_title("mean rank over the data sets", fontsize=9)
     axis.grid(False)
     return figure
 
