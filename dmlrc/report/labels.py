@@ -87,7 +87,7 @@ _AS_PRINTED = {
     "trunk": titles.TRUNKS,
     "weights": {
         "imagenet": "ImageNet",
-        "package": "ImageNet, in the package",
+        "package": "ImageNet, from a Python package",
         "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
         "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
     },
