@@ -67,14 +67,15 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
 
 def leads_figure(scores: Mapping[str, pd.DataFrame]) -> Figure:
     """after2019-leads: study -> `page.leads_over_best`, a panel each; the last row has the fourteen."""
-    figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
+    figure, axes = style.canvas(2.9, 1, len(scores), sharey=True)
     for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):
         _draw_leads(axis, 100 * frame)
         axis.set_title(style.narrow(study), fontsize=9)
     names = [method.label for method in METHODS.values()]
     axes[0, 0].set_yticks(range(len(names) + 1), [*names, "older fourteen"])
     axes[0, 0].set_ylim(len(names) + 0.5, -0.5)
-    figure.supxlabel("points of MAP@R over the best older loss", fontsize=9)
+    axes[0, len(scores) // 2].set_xlabel("points of MAP@R over the best older loss", fontsize=9)
+    style.family_legend(figure, list(METHODS))
     return figure
 
 

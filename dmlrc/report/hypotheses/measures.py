@@ -278,10 +278,12 @@ def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
 
 
 def with_lacking(what: str, compared: Iterable[Counted], kept: Iterable[str]) -> str:
-    """The words for a comparison, and behind them the methods of all these studies that it lacks, if there are any."""
+    """The words for a comparison, and behind them the methods of all these studies that it lacks, or the few it has."""
     asked = set.intersection(*({method.name for method in studies.get(counted.name).methods} for counted in compared))
-    names = [labels.method_label(name) for name in sorted(asked - set(kept))]
-    return f"{what}, without {labels.listed(names)}" if names else what
+    lacking, which = sorted(asked - set(kept)), "without"
+    if len(lacking) > len(list(kept)):
+        lacking, which = kept, "of only"
+    return f"{what}, {which} {labels.listed(map(labels.method_label, lacking))}" if len(lacking) else what
 
 
 def newer_gain_little(study: str) -> Judged:

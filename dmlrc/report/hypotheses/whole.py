@@ -25,8 +25,8 @@ NOT_RUN, NO_VERDICT = "not run", "no verdict"
 """Verdicts of their own: the studies are not complete; noise alone could make one of the two ranges."""
 BASE = "contrastive"
 BELOW_ONE = Bounds(high=1)
-DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
-"""The two intervals of each number."""
+DECIDES, BESIDE = "search and seed", "seeds alone"
+"""The two intervals of each number; the first decides."""
 _FOUR = (*CLASSICS, "normalized_softmax", "multi_similarity")
 FEWER = {
     "cars196crops-depths/mobilenetv2-whole": (_FOUR, 2),

@@ -68,7 +68,7 @@ def results_of(
         columns[name] = {method: labels.number(*pair, form=".4g") for method, pair in means.T.items()}
     for head, texts in columns.items():
         own = {labels.method_label(name, methods): text for name, text in texts.items()}
-        if own:
+        if any(own.get(row) for row in cells.index):
             cells["", head], marks["", head] = [own.get(row, "") for row in cells.index], ""
     return cells, marks
 

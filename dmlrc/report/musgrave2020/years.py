@@ -28,7 +28,7 @@ BASELINE_CELLS = {
 
 def results_by_table(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
     """Every table of results: the paper's by data set, then ours by study."""
-    tables_of_paper = {f"{name} (the paper)": part for name, part in published.musgrave_tables().items()}
+    tables_of_paper = {f"{name} (Reality Check)": part for name, part in published.musgrave_tables().items()}
     return tables_of_paper | {study.name: tables.accuracy(study) for study in edition}
 
 
@@ -59,7 +59,7 @@ def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
 
 def answer_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """The cells of "answer", a row a table of results: the lead over the losses of 2006, the best and the worst."""
-    trunks = {f"{name} (the paper)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
+    trunks = {f"{name} (Reality Check)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
     trunks |= {study.name: study.meta["protocol"] for study in edition}
     rows = {}
     for name, frame in results_by_table(edition).items():

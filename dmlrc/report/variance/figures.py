@@ -149,9 +149,10 @@ def validation(title: str, both: pd.DataFrame) -> Figure:
         scores = f"{row['validation']:.1f} % in validation; {row['test']:.1f} % in the test"
         tip = f"{labels.method_label(name)}: {scores}"
         charts.mark(axis, row["validation"], row["test"], tip, look.marker, color=look.colour, markersize=5)
-    for which in dict.fromkeys((both["validation"].idxmax(), both["test"].idxmax())):
+    places = {both["test"].idxmax(): (-5, 4, "right"), both["validation"].idxmax(): (5, -3, "left")}
+    for which, (*aside, side) in places.items():  # nothing is to the right of what validation chooses
         text, at = style.escape_math(labels.method_label(which[1])), tuple(both.loc[which])
-        axis.annotate(text, at, (-5, 4), textcoords="offset points", fontsize=8, ha="right")
-    axis.margins(0.15)
+        axis.annotate(text, at, aside, textcoords="offset points", fontsize=8, ha=side)
+    axis.margins(0.25, 0.15)
     style.family_legend(figure, list(both.index.get_level_values("method")))
     return figure

@@ -225,7 +225,7 @@ def class_order(records: StudyRecords) -> Part | None:
         if study.meta["class_order"] == "random"
     }
     table = pd.DataFrame(means)
-    return None if table.shape[1] < 2 or table.empty else _of_table("class split", table)
+    return None if table.shape[1] < 2 or table.empty else _of_table("one random split or another", table)
 
 
 def test_classes(records: StudyRecords) -> Part | None:
