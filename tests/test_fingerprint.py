@@ -83,6 +83,12 @@ def test_classes_bases_inner_functions_and_values_belong_to_it(name, old, new):
     assert fingerprint.differences(of(SOURCE, name), of(SOURCE.replace(old, new), name)) == ["the source of its loss"]
 
 
+@pytest.mark.parametrize("others", ["b, a", "a, *, b", "a, b, /", "a, *b", "a, **b", "a, b, *rest", "a, b, **rest"])
+def test_order_kind_and_count_of_arguments_belong_to_it(others):
+    source = "def weigh({}):\n    return a + 2 * b\n\ndef loss(e, l):\n    return weigh(e.sum(), e.mean())"
+    assert fingerprint.differences(of(source.format("a, b")), of(source.format(others))) == ["the source of its loss"]
+
+
 def test_comments_docstrings_layout_and_what_is_not_used_do_not():
     text = SOURCE.replace("    return SCALE * x", "    # why\n\n    return (SCALE *\n        x)") + "\nunused = 3\n"
     for name in ("loss", "Loss"):

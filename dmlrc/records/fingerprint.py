@@ -15,6 +15,7 @@ import dis
 import functools
 import gc
 import hashlib
+import inspect
 import json
 import os
 import random
@@ -50,6 +51,7 @@ _OF_PYTHON = {*vars(types.ModuleType("")), "__builtins__", "__cached__", "__file
 _OF_COMPILERS = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")
 """How names begin that torch.compile puts there when a function is called."""
 _OF_AN_ARRAY = ("typecode", "format", "dtype", "shape")
+_WITH_REST = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _GENERATORS = (random.Random, Generator, RandomState, BitGenerator, SeedSequence)
 
 
@@ -304,8 +306,8 @@ class _Reader:
         return ["function", *self._code(value.__code__, value.__globals__), cells, defaults, self._mapping(attributes)]
 
     def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
-        """The instructions of a function and of those inside it, and the global names that they use: all, where the
-        code looks them up by words."""
+        """The instructions and arguments of a function and of those inside it, and the global names that they use: all,
+        where the code looks them up by words."""
         steps, loaded = [], []
         named = {value for step, value in _steps(code) if step in ("LOAD_GLOBAL", "LOAD_NAME")}
         used = {name: names[name] for name in named & names.keys()}
@@ -321,7 +323,9 @@ class _Reader:
                 loaded.append(value)
         if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
             self.files.setdefault(names.get("__name__", "__main__"), names)
-        return [steps, code.co_exceptiontable.hex()], self._mapping(used)
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _WITH_REST
+        arguments = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *counts]
+        return [steps, code.co_exceptiontable.hex(), arguments], self._mapping(used)
 
     def _class(self, value: type) -> Any:
         if not self._note(value.__module__, vars(sys.modules.get(value.__module__, types.SimpleNamespace()))):
