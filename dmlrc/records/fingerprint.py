@@ -51,7 +51,7 @@ _OF_PYTHON = {*vars(types.ModuleType("")), "__builtins__", "__cached__", "__file
 _OF_COMPILERS = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")
 """How names begin that torch.compile puts there when a function is called."""
 _OF_AN_ARRAY = ("typecode", "format", "dtype", "shape")
-_WITH_REST = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _GENERATORS = (random.Random, Generator, RandomState, BitGenerator, SeedSequence)
 
 
@@ -263,7 +263,12 @@ class _Reader:
     def _set(self, values: Any) -> Any:
         return ["set", *sorted(_hash(self.tell(item)) for item in values)]
 
+    def _dictionary(self, values: Mapping) -> Any:
+        """A mapping with the order of its keys, since a loss may loop over it."""
+        return [self._mapping(values), [self.tell(key) for key in values]]
+
     def _mapping(self, values: Mapping) -> Any:
+        """Names and values whose order means nothing, as those of a file or of an object's attributes."""
         names = ((key, key if isinstance(key, str) else self.tell(key)) for key in values)
         keys = {name if isinstance(name, str) else _hash(name): key for key, name in names}
         return {name: self.tell(values[keys[name]]) for name in sorted(keys)}
@@ -323,7 +328,7 @@ class _Reader:
                 loaded.append(value)
         if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
             self.files.setdefault(names.get("__name__", "__main__"), names)
-        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _WITH_REST
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _VARIADIC
         arguments = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *counts]
         return [steps, code.co_exceptiontable.hex(), arguments], self._mapping(used)
 
@@ -364,7 +369,9 @@ class _Reader:
             inside = [inner for inner in gc.get_referents(value) if isinstance(inner, types.FunctionType)]
             wrapped = getattr(value, "__wrapped__", inside[0] if inside else None)
             return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
-        return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]
+        parts = (list(part) if isinstance(part, Iterator) else part for part in reduced[1:])
+        # a dictionary that stands there itself is that of its attributes, which have no order
+        return [kind, [self._mapping(part) if type(part) is dict else self.tell(part) for part in parts]]
 
     def _is_own(self, module: str, names: Mapping[str, Any]) -> bool:
         """Tell whether a module is a notebook or a file of one's own, which may be called as one of Python's; of any
@@ -381,12 +388,12 @@ class _Reader:
         self.packages |= {} if of_python else {name: metadata.version(name) for name in _distributions().get(top, ())}
         return False
 
-    _OF_ITEMS = (_items, _set, _mapping)
+    _OF_ITEMS = (_items, _set, _dictionary)
     _DESCRIBED = (
         ((list, tuple, deque), _items),
         ((set, frozenset), _set),
         ((type(os.environ), weakref.WeakKeyDictionary), _kind),
-        (Mapping, _mapping),
+        (Mapping, _dictionary),
         (functools.partial, _partial),
         ((staticmethod, classmethod, property, functools.cached_property), _descriptor),
         (types.MethodType, _bound),
