@@ -279,7 +279,8 @@ def _prepared(
         source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents, place), place)
     else:
         source = ImageSource(images, protocol, place)
-    return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
+    queries = _queries(images, splits.test) if protocol.split == "official" else None  # others have their own classes
+    return PreparedData(images.labels, splits, source, protocol, queries)
 
 
 def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
