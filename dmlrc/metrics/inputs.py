@@ -1,5 +1,7 @@
 """The arguments of every metric: numpy arrays or torch tensors, checked once, as tensors on one device."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -52,6 +54,13 @@ def as_classes(labels, what: str = "labels") -> Tensor:
     if labels.is_floating_point() or labels.is_complex():
         raise UsageError(f"{what} must be integers, not {labels.dtype}")
     return labels.to(torch.int64)
+
+
+def as_names(names) -> list[str]:
+    """The names of metrics as a list; UsageError for one name alone, which is a sequence of letters."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
+    return list(names)
 
 
 def as_query(query) -> tuple:
