@@ -1,6 +1,5 @@
 """The test half: what a rerun scores there, and what the untrained trunk does. Nothing else of a study reads it."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -131,7 +130,7 @@ def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, *
             score = float(metric.function(embeddings.clone(), labels.copy(), **asked))
         except Exception as error:
             raise UsageError(f"metric {metric.name!r} gives no number of {size} embeddings{cause(error)}") from error
-    if not math.isfinite(score):  # the means would be over the others
+    if not np.isfinite(score):  # the means would be over the others
         raise UsageError(f"metric {metric.name!r} gives {score} of {size} embeddings: let it return a finite number")
     return score
 

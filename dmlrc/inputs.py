@@ -348,7 +348,6 @@ def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: s
 
 
 def _queries(images: ImageSet | FeatureSet, test: np.ndarray) -> np.ndarray | None:
-    """Test images that the data set names queries, if it does (In-Shop)."""
-    if images.partition is None or not np.any(images.partition[test] == "query"):
-        return None
-    return test[images.partition[test] == "query"]
+    """Test images that the official split names queries, if it does (In-Shop)."""
+    asked = images.partition[test] == "query"
+    return test[asked] if asked.any() else None

@@ -208,8 +208,7 @@ class Method:
         for name, value in self.settings.items():
             if not isinstance(value, str | int | float | None):
                 raise UsageError(
-                    f"{name} of method {self.name!r} is {' '.join(repr(value).split())[:60]}, which no record holds: "
-                    f"set numbers and words, and give anything else with the loss, functools.partial(Loss, {name}=...)"
+                    f"{name} of {self.name!r} is no number or word: give functools.partial(Loss, {name}=...)"
                 )
         for name, searched in self.space.items():
             if not isinstance(searched, Space):

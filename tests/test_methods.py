@@ -83,9 +83,8 @@ def test_numbers_of_numpy_become_those_of_python_which_records_can_hold():
     "value", [object(), (1.0, 2.0), [1], {"p": 2}, torch.ones(2), torch.tensor(1.0), np.ones((2, 2)), Fraction(1, 3)]
 )
 def test_a_setting_is_what_a_record_can_hold(value):
-    with pytest.raises(UsageError, match=r"^distance of method 'mine' is .*\(Loss, distance=...\)$") as told:
+    with pytest.raises(UsageError, match=r"^distance of 'mine' is no number .*\(Loss, distance=...\)$"):
         Method("mine", "triplet", settings={"distance": value})
-    assert "\n" not in str(told.value)
     for plain in (1, 0.5, "cosine", True, None, np.float32(0.5), np.str_("dot")):
         json.dumps(Method("mine", "triplet", settings={"distance": plain}).settings)
 

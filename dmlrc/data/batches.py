@@ -145,10 +145,7 @@ class Episodes(Sampler):
         _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         self._kept = np.flatnonzero(sizes[inverse] >= support + query)
         if (left := np.count_nonzero(sizes >= support + query)) < min(classes_per_batch, len(sizes)):
-            raise UsageError(
-                f"an episode of {classes_per_batch} classes cannot be drawn, since only {left} of {len(sizes)} have "
-                f"{support} + {query} images, for support + query: choose fewer images per class"
-            )
+            raise UsageError(f"only {left} classes have {support} + {query} images: lower support + query")
         self._rng = np.random.default_rng(rng)
         self._balanced = ClassBalanced(labels[self._kept], classes_per_batch, support + query, self._rng)
 

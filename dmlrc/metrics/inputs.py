@@ -1,7 +1,5 @@
 """The arguments of every metric: numpy arrays or torch tensors, checked once, as tensors on one device."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -58,7 +56,7 @@ def as_classes(labels, what: str = "labels") -> Tensor:
 
 def as_names(names) -> list[str]:
     """The names of metrics as a list; UsageError for one name alone, which is a sequence of letters."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
     return list(names)
 

@@ -15,7 +15,6 @@ import dis
 import functools
 import gc
 import hashlib
-import inspect
 import json
 import os
 import random
@@ -51,7 +50,6 @@ _OF_PYTHON = {*vars(types.ModuleType("")), "__builtins__", "__cached__", "__file
 _OF_COMPILERS = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")
 """How names begin that torch.compile puts there when a function is called."""
 _OF_AN_ARRAY = ("typecode", "format", "dtype", "shape")
-_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _GENERATORS = (random.Random, Generator, RandomState, BitGenerator, SeedSequence)
 
 
@@ -328,7 +326,7 @@ class _Reader:
                 loaded.append(value)
         if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
             self.files.setdefault(names.get("__name__", "__main__"), names)
-        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _VARIADIC
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **rest
         arguments = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *counts]
         return [steps, code.co_exceptiontable.hex(), arguments], self._mapping(used)
 
@@ -370,7 +368,6 @@ class _Reader:
             wrapped = getattr(value, "__wrapped__", inside[0] if inside else None)
             return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
         parts = (list(part) if isinstance(part, Iterator) else part for part in reduced[1:])
-        # a dictionary that stands there itself is that of its attributes, which have no order
         return [kind, [self._mapping(part) if type(part) is dict else self.tell(part) for part in parts]]
 
     def _is_own(self, module: str, names: Mapping[str, Any]) -> bool:
