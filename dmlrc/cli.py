@@ -99,6 +99,8 @@ def study_run(
     ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
+    if scheduler == "":  # a variable of the shell that is not set, with which this machine would train everything
+        raise UsageError("--scheduler is empty: give the address that the scheduler prints, such as tls://HOST:8786")
     if scheduler and workers != 1:
         raise UsageError("--workers starts processes here, --scheduler takes those of a cluster: choose one")
     if bool(settings) != bool(new_name):

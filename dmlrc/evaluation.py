@@ -120,16 +120,19 @@ def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool
 def own_score(metric: OwnMetric, embeddings: torch.Tensor, labels: np.ndarray, **query) -> float:
     """Score by a metric of the reader's own, from the same random numbers each time. Arguments as `_test_half`.
 
-    Raises UsageError, with the line where it is known, for one that fails or gives no number.
+    Raises UsageError, with the line where it is known, for one that fails or gives no finite number.
     """
+    size = " x ".join(map(str, embeddings.shape))
     asked = {name: (points.clone(), classes.copy()) for name, (points, classes) in query.items()}
     with training.chance_of_its_own():
         training.seed_all(0)
         try:
-            return float(metric.function(embeddings.clone(), labels.copy(), **asked))
+            score = float(metric.function(embeddings.clone(), labels.copy(), **asked))
         except Exception as error:
-            size = " x ".join(map(str, embeddings.shape))
             raise UsageError(f"metric {metric.name!r} gives no number of {size} embeddings{cause(error)}") from error
+    if not np.isfinite(score):  # the means would be over the others
+        raise UsageError(f"metric {metric.name!r} gives {score} of {size} embeddings: let it return a finite number")
+    return score
 
 
 def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:

@@ -279,7 +279,8 @@ def _prepared(
         source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents, place), place)
     else:
         source = ImageSource(images, protocol, place)
-    return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
+    queries = _queries(images, splits.test) if protocol.split == "official" else None  # others have their own classes
+    return PreparedData(images.labels, splits, source, protocol, queries)
 
 
 def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
@@ -347,7 +348,6 @@ def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: s
 
 
 def _queries(images: ImageSet | FeatureSet, test: np.ndarray) -> np.ndarray | None:
-    """Test images that the data set names queries, if it does (In-Shop)."""
-    if images.partition is None or not np.any(images.partition[test] == "query"):
-        return None
-    return test[images.partition[test] == "query"]
+    """Test images that the official split names queries, if it does (In-Shop)."""
+    asked = images.partition[test] == "query"
+    return test[asked] if asked.any() else None

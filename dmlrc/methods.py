@@ -157,7 +157,7 @@ class Method:
     loss : a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
         constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module
     space : hyperparameter -> Float, Int or Choice
-    settings : hyperparameters held fixed
+    settings : hyperparameters held fixed: numbers, words, true and false, None
     label : as printed
     classes_per_batch, images_per_class : their product is the number of images of a batch
     kind : "embedding" or "classification"
@@ -205,6 +205,11 @@ class Method:
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
                 raise UsageError(f"the {part} of method {self.name!r} is {given!r}: give a dictionary, name -> value")
         object.__setattr__(self, "settings", {name: _of_python(value) for name, value in self.settings.items()})
+        for name, value in self.settings.items():
+            if not isinstance(value, str | int | float | None):
+                raise UsageError(
+                    f"{name} of {self.name!r} is no number or word: give functools.partial(Loss, {name}=...)"
+                )
         for name, searched in self.space.items():
             if not isinstance(searched, Space):
                 raise UsageError(

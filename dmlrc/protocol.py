@@ -45,7 +45,8 @@ _LEAST = {
 }
 """The settings that are one of some words, and the least that numbers may be."""
 _MOST = {"embedding_dim": 65_536, "image_size": 4_096, "crop_size": 2_048}
-"""The most that the memory of a machine bears."""
+_MOST |= dict.fromkeys(("lr", "new_lr", "momentum", "weight_decay", "loss_weight_decay"), 1_000_000)
+"""The most that the memory of a machine bears, and single precision with room to spare."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
 _kinds, _args, _origin = map(functools.cache, (get_type_hints, get_args, get_origin))
 

@@ -265,6 +265,13 @@ def test_what_an_extra_brings_is_asked_for_before_anything_is_run(call, monkeypa
     assert not list(paths.runs().glob("[!.]*"))  # but locks
 
 
+def test_an_address_that_is_empty_trains_nothing_here(call, home, monkeypatch):
+    monkeypatch.setattr(run, "run", lambda *_, **__: pytest.fail("trained here"))
+    returned, _, errors = call("study", "run", "glyphs-smoke", "--scheduler", "")
+    assert returned == 2
+    assert "--scheduler is empty: give the address" in errors
+
+
 def test_an_interruption_says_that_nothing_is_lost(call, monkeypatch):
     def interrupted(unit):
         raise KeyboardInterrupt

@@ -83,6 +83,41 @@ def test_classes_bases_inner_functions_and_values_belong_to_it(name, old, new):
     assert fingerprint.differences(of(SOURCE, name), of(SOURCE.replace(old, new), name)) == ["the source of its loss"]
 
 
+@pytest.mark.parametrize("others", ["b, a", "a, *, b", "a, b, /", "a, *b", "a, **b", "a, b, *rest", "a, b, **rest"])
+def test_order_kind_and_count_of_arguments_belong_to_it(others):
+    source = "def weigh({}):\n    return a + 2 * b\n\ndef loss(e, l):\n    return weigh(e.sum(), e.mean())"
+    assert fingerprint.differences(of(source.format("a, b")), of(source.format(others))) == ["the source of its loss"]
+
+
+HELD = """
+from collections import OrderedDict
+from types import MappingProxyType, SimpleNamespace
+
+from torch import nn
+
+ITEMS = [("a", nn.ReLU()), ("b", nn.Tanh())]
+HELD = {}
+
+def loss(embeddings, labels):
+    return HELD
+"""
+
+
+@pytest.mark.parametrize(
+    "held",
+    ["dict(ITEMS)", "MappingProxyType(dict(ITEMS))", "OrderedDict(ITEMS)", "nn.Sequential(OrderedDict(ITEMS))"],
+)
+def test_the_order_of_a_dictionary_belongs_to_it(held):
+    old, new = of(HELD.format(held)), of(HELD.format(held.replace("ITEMS", "ITEMS[::-1]")))
+    assert fingerprint.differences(old, new) == ["the source of its loss"]
+
+
+def test_the_order_of_attributes_does_not():
+    """They are in the order in which they were last made, as by a cache."""
+    held = "SimpleNamespace(**dict({}))"
+    assert of(HELD.format(held.format("ITEMS"))) == of(HELD.format(held.format("ITEMS[::-1]")))
+
+
 def test_comments_docstrings_layout_and_what_is_not_used_do_not():
     text = SOURCE.replace("    return SCALE * x", "    # why\n\n    return (SCALE *\n        x)") + "\nunused = 3\n"
     for name in ("loss", "Loss"):

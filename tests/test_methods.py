@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -76,6 +77,16 @@ def test_numbers_of_numpy_become_those_of_python_which_records_can_hold():
     method = Method("mine", "triplet", settings={"margin": np.float32(0.5), "word": "cosine"})
     held = [*spaces[0].values, *(end for space in spaces[1:] for end in (space.low, space.high)), spaces[2].first]
     assert json.loads(json.dumps([*held, method.settings])) == [1, 2, 3, 1, 3, 0.5, 1, 0.5, method.settings]
+
+
+@pytest.mark.parametrize(
+    "value", [object(), (1.0, 2.0), [1], {"p": 2}, torch.ones(2), torch.tensor(1.0), np.ones((2, 2)), Fraction(1, 3)]
+)
+def test_a_setting_is_what_a_record_can_hold(value):
+    with pytest.raises(UsageError, match=r"^distance of 'mine' is no number .*\(Loss, distance=...\)$"):
+        Method("mine", "triplet", settings={"distance": value})
+    for plain in (1, 0.5, "cosine", True, None, np.float32(0.5), np.str_("dot")):
+        json.dumps(Method("mine", "triplet", settings={"distance": plain}).settings)
 
 
 def test_what_cannot_be_chosen_is_no_point_of_a_space():

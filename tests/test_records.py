@@ -565,6 +565,18 @@ def test_nothing_committed_of_an_edited_loss_stands_beside_its_new_records(sourc
         assert (~after).sum() == (~before).sum()
 
 
+def test_files_that_were_read_here_are_known_beside_those_of_committed_records():
+    """Older committed records name no file: what trained here must be held to its own ones all the same."""
+    made = fake_records(trials=1)
+    here, older, newer = (
+        replace(made, meta=made.meta | {"inputs": read}) for read in ({"images": "a"}, {}, {"weights": "b"})
+    )
+    older.meta.pop("inputs")
+    assert frames.joined(here, older).meta["inputs"] == {"images": "a"}
+    assert frames.joined(here, newer).meta["inputs"] == {"images": "a", "weights": "b"}
+    assert frames.joined(older, newer).meta["inputs"] == {"weights": "b"}
+
+
 def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch):
     write_fake_study()
     records.export_records("fake-study", complete=False)

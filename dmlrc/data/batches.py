@@ -144,6 +144,8 @@ class Episodes(Sampler):
         labels = np.asarray(labels)
         _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         self._kept = np.flatnonzero(sizes[inverse] >= support + query)
+        if (left := np.count_nonzero(sizes >= support + query)) < min(classes_per_batch, len(sizes)):
+            raise UsageError(f"only {left} classes have {support} + {query} images: lower support + query")
         self._rng = np.random.default_rng(rng)
         self._balanced = ClassBalanced(labels[self._kept], classes_per_batch, support + query, self._rng)
 

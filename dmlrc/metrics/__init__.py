@@ -6,10 +6,10 @@ density (the shape of the embedding space), binary (Hamming search). `evaluate` 
 
 from collections.abc import Iterable
 
-from dmlrc.errors import UsageError, unknown
+from dmlrc.errors import unknown
 from dmlrc.metrics import clustering, density, histograms, retrieval, spectrum
 from dmlrc.metrics.binary import evaluate_binary as evaluate_binary
-from dmlrc.metrics.inputs import as_embeddings, as_labels, as_query
+from dmlrc.metrics.inputs import as_embeddings, as_labels, as_names, as_query
 from dmlrc.metrics.inputs import out_of_range as out_of_range
 from dmlrc.metrics.retrieval import per_class as per_class
 
@@ -72,9 +72,7 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
     >>> evaluate([[0.0, 1.0], [0.0, 0.5], [1.0, 0.0], [0.5, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
     {'map_at_r': 1.0, 'pi_intra': 0.5}
     """
-    if isinstance(names, str) or not isinstance(names, Iterable | None):
-        raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
-    wanted = _NAMES if names is None else tuple(names)
+    wanted = _NAMES if names is None else as_names(names)
     for name in wanted:
         if name not in _NAMES and not retrieval.is_retrieval(name):
             raise unknown("metric", name, _NAMES)

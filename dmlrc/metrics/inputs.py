@@ -54,6 +54,13 @@ def as_classes(labels, what: str = "labels") -> Tensor:
     return labels.to(torch.int64)
 
 
+def as_names(names) -> list[str]:
+    """The names of metrics as a list; UsageError for one name alone, which is a sequence of letters."""
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
+        raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
+    return list(names)
+
+
 def as_query(query) -> tuple:
     """Take apart the embeddings and the labels of a query set, as they are."""
     try:

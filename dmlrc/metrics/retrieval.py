@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from dmlrc.errors import UsageError, unknown
-from dmlrc.metrics.inputs import as_classes, as_embeddings, as_labels, as_query, require_pairs
+from dmlrc.metrics.inputs import as_classes, as_embeddings, as_labels, as_names, as_query, require_pairs
 from dmlrc.metrics.neighbours import (
     blocks,
     exclude,
@@ -177,7 +177,7 @@ def query_scores(
     rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Score each query that has a positive: name -> (Q,) float64, and these queries' labels (Q,)."""
-    names = list(names)
+    names = as_names(names)
     if not names:
         raise UsageError(f"names is empty: give at least one metric, such as {NAMES[0]!r}")
     labels = as_labels(labels, references)

@@ -261,7 +261,12 @@ class _Reader:
     def _set(self, values: Any) -> Any:
         return ["set", *sorted(_hash(self.tell(item)) for item in values)]
 
+    def _dictionary(self, values: Mapping) -> Any:
+        """A mapping with the order of its keys, since a loss may loop over it."""
+        return [self._mapping(values), [self.tell(key) for key in values]]
+
     def _mapping(self, values: Mapping) -> Any:
+        """Names and values whose order means nothing, as those of a file or of an object's attributes."""
         names = ((key, key if isinstance(key, str) else self.tell(key)) for key in values)
         keys = {name if isinstance(name, str) else _hash(name): key for key, name in names}
         return {name: self.tell(values[keys[name]]) for name in sorted(keys)}
@@ -304,8 +309,8 @@ class _Reader:
         return ["function", *self._code(value.__code__, value.__globals__), cells, defaults, self._mapping(attributes)]
 
     def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
-        """The instructions of a function and of those inside it, and the global names that they use: all, where the
-        code looks them up by words."""
+        """The instructions and arguments of a function and of those inside it, and the global names that they use: all,
+        where the code looks them up by words."""
         steps, loaded = [], []
         named = {value for step, value in _steps(code) if step in ("LOAD_GLOBAL", "LOAD_NAME")}
         used = {name: names[name] for name in named & names.keys()}
@@ -321,7 +326,9 @@ class _Reader:
                 loaded.append(value)
         if {"globals", "eval", "exec"} & named or ("sys" in named and "modules" in code.co_names):
             self.files.setdefault(names.get("__name__", "__main__"), names)
-        return [steps, code.co_exceptiontable.hex()], self._mapping(used)
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **rest
+        arguments = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *counts]
+        return [steps, code.co_exceptiontable.hex(), arguments], self._mapping(used)
 
     def _class(self, value: type) -> Any:
         if not self._note(value.__module__, vars(sys.modules.get(value.__module__, types.SimpleNamespace()))):
@@ -360,7 +367,8 @@ class _Reader:
             inside = [inner for inner in gc.get_referents(value) if isinstance(inner, types.FunctionType)]
             wrapped = getattr(value, "__wrapped__", inside[0] if inside else None)
             return [kind, reduced, self.tell(wrapped), self.tell(getattr(value, "code", None))]
-        return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in reduced[1:]]]
+        parts = (list(part) if isinstance(part, Iterator) else part for part in reduced[1:])
+        return [kind, [self._mapping(part) if type(part) is dict else self.tell(part) for part in parts]]
 
     def _is_own(self, module: str, names: Mapping[str, Any]) -> bool:
         """Tell whether a module is a notebook or a file of one's own, which may be called as one of Python's; of any
@@ -377,12 +385,12 @@ class _Reader:
         self.packages |= {} if of_python else {name: metadata.version(name) for name in _distributions().get(top, ())}
         return False
 
-    _OF_ITEMS = (_items, _set, _mapping)
+    _OF_ITEMS = (_items, _set, _dictionary)
     _DESCRIBED = (
         ((list, tuple, deque), _items),
         ((set, frozenset), _set),
         ((type(os.environ), weakref.WeakKeyDictionary), _kind),
-        (Mapping, _mapping),
+        (Mapping, _dictionary),
         (functools.partial, _partial),
         ((staticmethod, classmethod, property, functools.cached_property), _descriptor),
         (types.MethodType, _bound),

@@ -173,12 +173,12 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
         kept = ~pd.MultiIndex.from_frame(_units(name, other)).isin(again)
         frames[name] = pd.concat([other[kept], own], ignore_index=True)
     run_here = {*here.trials["method"], *here.reruns["method"]}
-    of_methods = {}
+    merged = {"inputs": committed.meta.get("inputs", {}) | here.meta.get("inputs", {})}
     for part in ("settings", "changes"):
         theirs, ours = (records.meta.get(part, {}).items() for records in (committed, here))
         kept = {name: fields for name, fields in theirs if name not in replaced}
-        of_methods[part] = kept | {name: fields for name, fields in ours if name in run_here}
-    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | of_methods)
+        merged[part] = kept | {name: fields for name, fields in ours if name in run_here}
+    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | merged)
 
 
 def only(records: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:

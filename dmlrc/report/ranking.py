@@ -78,10 +78,11 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     trained = frame[frame["method"] != PRETRAINED].groupby("setting")["method"].nunique()
     settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
     settings.sort(key=lambda setting: -trained.get(setting, 0))  # first the one that most methods have
-    present = set(frame["metric"][frame["setting"] == settings[0]])
-    shown = [(settings[0], metric) for metric in _METRICS if metric in present]
-    shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
     own = [*filter(None, map(own_metric, records.meta["protocol"]["test_metrics"]))]
+    present = dict.fromkeys(frame["metric"][frame["setting"] == settings[0]])
+    known = [metric for metric in _METRICS if metric in present] or [name for name in present if name not in own]
+    shown = [(settings[0], metric) for metric in known]
+    shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
     shown += [(settings[0], metric) for metric in own]
     apart_from = {setting: f", {_MODELS[setting]}" for setting in settings[1:]}
     heads = [labels.METRIC_LABELS.get(name, name) + apart_from.get(place, "") for place, name in shown]

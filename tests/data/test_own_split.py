@@ -59,6 +59,15 @@ def test_a_given_split_says_which_classes_train_and_which_images_are_queries(pho
     assert inputs._queries(images, splits.test).tolist() == [4, 7]
 
 
+@pytest.mark.parametrize("split", ["halves", "official"])
+def test_only_the_given_split_has_queries(photos, split):
+    """Other splits test other classes, of which the file may name the images of one alone."""
+    (photos / "split.csv").write_text(GIVEN.replace("c6,", "c1,").replace("c1/", "c6/"))
+    protocol = replace(GIVEN_SPLIT, split=split, trunk="conv4", image_size=28, crop_size=28)
+    prepared = inputs.prepare(f"folder:{photos}", protocol, "default", 0, str(photos))
+    assert (prepared.queries is None) == (split == "halves")
+
+
 def test_without_the_file_there_is_no_such_split(photos):
     (photos / "split.csv").unlink()
     with pytest.raises(DmlrcError, match="has no official split"):

@@ -91,6 +91,8 @@ def test_mistakes_of_the_parts_are_too():
     for function in (metrics.retrieval.retrieval_scores, metrics.per_class, metrics.evaluate_binary):
         with pytest.raises(UsageError, match="unknown retrieval metric 3"):
             function(EMBEDDINGS, LABELS, names=(3,))
+        with pytest.raises(UsageError, match=r"names is a sequence of metrics: write names=\('map_at_r',\)"):
+            function(EMBEDDINGS, LABELS, names="map_at_r")
         with pytest.raises(UsageError, match="a query set is a pair"):
             function(EMBEDDINGS, LABELS, query=(EMBEDDINGS,))
     for labels in ((LABELS / 2, None), (LABELS, LABELS / 2)):

@@ -50,6 +50,13 @@ def test_methods_in_order_with_intervals_and_marks():
     assert max(map(len, lines)) <= 110
 
 
+def test_a_study_without_the_usual_metrics_shows_those_that_it_has():
+    records = fake_records(reruns=2)
+    scores = records.scores[records.scores["metric"] == "map_at_r"].assign(metric="nmi")
+    heading = next(line for line in ranking.lines(replace(records, scores=scores)) if line.startswith("rank"))
+    assert heading.split()[:3] == ["rank", "method", "NMI"]
+
+
 def test_ranks_have_intervals_where_searches_were_repeated():
     once = fake_records(reruns=3)
     frames = {}

@@ -139,6 +139,15 @@ def test_another_code_is_another_study(home, monkeypatch):
     run.run(with_metrics(Images(2)), methods)
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf")])
+def test_a_score_that_is_not_finite_is_left_out_of_no_mean(score):
+    """It may come up at some embeddings alone, after the probe."""
+    metric = with_metrics(Images(2)).protocol.test_metrics[-1]
+    metric.function.times = score
+    with pytest.raises(UsageError, match=rf"metric 'Images' gives {score} of 2 x 3 embeddings"):
+        evaluation.own_score(metric, torch.ones(2, 3), np.zeros(2))
+
+
 def test_one_that_is_wrong_is_refused_at_once_in_a_sentence():
     def fails(embeddings, labels):
         return embeddings[:, 99]
@@ -152,6 +161,9 @@ def test_one_that_is_wrong_is_refused_at_once_in_a_sentence():
     def several(embeddings, labels):
         return embeddings
 
+    def of_no_pair(embeddings, labels):
+        return float("nan")
+
     def map_at_r(embeddings, labels):
         return 0.5
 
@@ -163,6 +175,7 @@ def test_one_that_is_wrong_is_refused_at_once_in_a_sentence():
         (f1_of_mine, "cannot be called 'f1_of_mine', as another one"),
         (nothing, "metric 'nothing' gives no number of 12 x 4 embeddings: TypeError: float.. argument must be"),
         (several, "metric 'several' gives no number of 12 x 4 embeddings: ValueError"),
+        (of_no_pair, "metric 'of_no_pair' gives nan of 12 x 4 embeddings: let it return a finite number"),
     ):
         with pytest.raises(UsageError, match=said) as refused:
             with_metrics(metric)
