@@ -39,7 +39,7 @@ def test_the_root_holds_what_is_read_first():
     assert len(modules) <= 16, modules
 
 
-BUDGETS = {"library": (17_770, 10_000), "report": (18_560, 11_000)}
+BUDGETS = {"library": (17_800, 10_000), "report": (18_575, 11_000)}
 """Of a part the lines, and the lines of code alone: without imports, docstrings, comments and blank lines."""
 
 
