@@ -302,7 +302,7 @@ ALWAYS: dict[str, str] = {
             "% for 10,000 classes of four",
             "One made-up embedding scores",
             "with a random eighth of its classes and",
-            "validation scores are at most {glue:text}`ratio.high:.1f` times its test scores; there, other things differ too",
+            "validation scores are at most {glue:text}`ratio.high:.1f` times its test scores",
             "A perfect batch of 3 × 4 then costs",
             "where they mean nothing: the covering radius is",
             "leave out one NMI (N-pairs on SOP)",
