@@ -353,7 +353,7 @@ def notes_and_findings():
         "method.draws": {"of a pool of 1,024 images": batches.FromMemory.pool_size == 1024},
         "method.ours": {"an ensemble of 12 such models": fehervari2019.DREML.changes["members"] == 12},
         "findings.what": {
-            "how often the right one of ten batches is chosen, in 40 pools": (
+            "right one of ten batches chosen, in 40 pools": (
                 (tried["candidates"].default, tried["pools"].default) == (10, 40)
             )
         },

@@ -327,7 +327,7 @@ def test_swapped_pairs(monkeypatch):
 def test_crops_are_drawn_by_area(found):
     table = found["crops"]
     drawn, literal = table.iloc[0], table.iloc[1]
-    own = found["crop-sides"]["0.16 to 1 of the area"]
+    own = found["crop-sides"]["settings: 0.16 to 1 of the area"]
     assert np.quantile(own, 0.001) == pytest.approx(math.sqrt(0.16) * 256, abs=1.5)
     assert drawn["below_102"] == 0
     assert literal["below_102"] == pytest.approx((101.4 - 40) / 216, abs=0.01)
@@ -605,7 +605,7 @@ NOTES = {
         found["soft-triple"].loc["as in the paper", "perfect"] < 0.1,
     ],
     "crops": lambda found: [
-        round(np.quantile(found["crop-sides"]["0.16 to 1 of the area"], 0.001)) in (102, 103),
+        round(np.quantile(found["crop-sides"]["settings: 0.16 to 1 of the area"], 0.001)) in (102, 103),
         found["crops"]["below_102"].iloc[0] == 0,
     ],
     "sop-split": lambda found: found["sop-split"]["tested_training_classes"] == [0, 1],

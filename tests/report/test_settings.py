@@ -101,7 +101,7 @@ def _checks():
         },
         "rerun": {
             "at least eight classes": photographs,
-            "each fold wants four classes of all": photos._PER_FOLD == 4,
+            "every fold needs four classes": photos._PER_FOLD == 4,
             "Fourteen losses get a short search each (`--trials 10 --reruns 3`)": (
                 (len(quick.methods), quick.budget.trials, quick.budget.reruns) == (14, 10, 3)
             ),

@@ -306,7 +306,7 @@ def crop_sides(crops: int = 50_000) -> dict[str, np.ndarray]:
     boxes = augment.crop_boxes(crops, IMAGE, IMAGE, AREA, ASPECT, generator)
     sides = SMALLEST + (IMAGE - SMALLEST) * torch.rand(crops, generator=generator)
     by_area = boxes[:, 2:].prod(dim=1).double().sqrt()
-    return {"0.16 to 1 of the area": by_area.numpy(), "40 to 256 pixels a side": sides.numpy()}
+    return {"settings: 0.16 to 1 of the area": by_area.numpy(), "text: 40 to 256 pixels a side": sides.numpy()}
 
 
 def crops(sides: Mapping[str, np.ndarray]) -> pd.DataFrame:

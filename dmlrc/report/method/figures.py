@@ -53,7 +53,7 @@ def hyperparameters_figure(tried: pd.DataFrame, method: Method) -> Figure:
     for axis in axes.flat[len(names) :]:
         axis.remove()
     for axis in axes[:, 0]:
-        axis.set_ylabel("of the best trial, %")
+        axis.set_ylabel("validation MAP@R,\n% of the best trial")
     handles, texts = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside upper center", ncols=len(texts), markerscale=2)
     return figure

@@ -174,7 +174,6 @@ def draw_structure(title: str, records: StudyRecords) -> Figure:
         axis.set_ylabel("R@1, %")
     figure.suptitle(title, fontsize=9)
     looks = {"counted": (BLUE, "o"), "with ρ-regularisation": (GREEN, "s")}
-    looks |= {} if frame["unit"].all() else {"not normalised": (GREY, "x")}
     dots = {text: {"color": colour, "marker": marker} for text, (colour, marker) in looks.items()}
     charts.legend(figure, {text: {**dot, "markersize": 4, "linestyle": ""} for text, dot in dots.items()}, fontsize=8)
     return figure

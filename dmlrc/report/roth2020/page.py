@@ -49,7 +49,7 @@ FACTORS = {
 SAMPLERS = {name: name.upper().replace("SPC", "SPC-") for name in roth2020.SAMPLERS}
 MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
 """Triplet loss with the other minings than by distance."""
-KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
+KINDS = {"projection": "random linear layer", "imagenet": "all its features", "random": "random weights, its features"}
 """Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
 CARRIES = 0.1
 """A method without which a correlation moves by this much is named beside it."""
@@ -99,9 +99,9 @@ def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.Da
 
 
 def agreement(by_study: ByStudy) -> pd.DataFrame:
-    """Rank correlation of our methods with each of the paper's columns: study, metric, dataset, rho, p, n."""
+    """Rank correlation of our `PLAIN` methods with each of the paper's columns: study, metric, dataset, rho, p, n."""
     frame = table2_beside(by_study).reset_index()
-    trained = frame[frame["method"] != PRETRAINED]
+    trained = frame[frame["method"].isin(PLAIN)]
     means = trained.pivot(index="method", columns=["source", "metric"], values="mean").astype(float)
     rows = [
         {"study": name, "metric": metric, "dataset": dataset}
