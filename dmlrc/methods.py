@@ -205,11 +205,9 @@ class Method:
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
                 raise UsageError(f"the {part} of method {self.name!r} is {given!r}: give a dictionary, name -> value")
         object.__setattr__(self, "settings", {name: _of_python(value) for name, value in self.settings.items()})
-        for name, value in self.settings.items():
-            if not isinstance(value, str | int | float | None):
-                raise UsageError(
-                    f"{name} of {self.name!r} is no number or word: give functools.partial(Loss, {name}=...)"
-                )
+        for key, value in self.settings.items():
+            if not isinstance(value, str | int | float | None):  # which no record holds
+                raise UsageError(f"{key} of {self.name!r} is no number or word: use functools.partial(Loss, {key}=...)")
         for name, searched in self.space.items():
             if not isinstance(searched, Space):
                 raise UsageError(
