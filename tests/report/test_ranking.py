@@ -123,7 +123,7 @@ def test_the_caveat_names_every_case_in_which_the_pca_is_not_exact(images, featu
     singular = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     assert (kept > (1 - 1e-6) * np.square(singular[:dim]).sum()) == exact
     assert exact or features > 1000 or images < 10 * features
-    assert "above 1,000 features, or below ten images for each" in labels.PCA
+    assert "above 1,000 features or with fewer than ten images per feature" in labels.PCA
 
 
 def test_a_study_without_test_scores_shows_its_trials():
