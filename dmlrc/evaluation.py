@@ -186,8 +186,8 @@ def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:
 
     PCA is fitted on the evaluated set, as in the paper, to D dimensions (separated) and F * D (concatenated),
     or to as many as there are features. Its solver is scikit-learn's choice, so that reruns give what is recorded:
-    above 1,000 features, or with fewer than ten images per feature, a randomised one where the dimensions are less than 0.8 times as
-    many, which is near, not exact (P@1 of CUB-200 55.80 % at 128 dimensions where 56.46 is right).
+    above 1,000 features, or with fewer than ten images per feature, a randomised one where the dimensions are less than
+    0.8 times as many, which is near, not exact (P@1 of CUB-200 55.80 % at 128 dimensions where 56.46 is right).
     """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
