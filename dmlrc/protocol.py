@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from types import NoneType
@@ -45,8 +44,9 @@ _LEAST = {
 }
 """The settings that are one of some words, and the least that numbers may be."""
 _MOST = {"embedding_dim": 65_536, "image_size": 4_096, "crop_size": 2_048}
-_MOST |= dict.fromkeys(("lr", "new_lr", "momentum", "weight_decay", "loss_weight_decay"), 1_000_000)
-"""The most that the memory of a machine bears, and single precision with room to spare."""
+"""The most that the memory of a machine bears."""
+_MOST_SINGLE = 3e38
+"""The most that single precision holds, in which an optimiser computes."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}
 _kinds, _args, _origin = map(functools.cache, (get_type_hints, get_args, get_origin))
 
@@ -59,9 +59,9 @@ def _check(owner: Any, called: str, least: Mapping[str, float]) -> None:
             several = "a tuple, each " if _origin(kind) is tuple else ""
             words = " or ".join(_WORDS[part] for part in dict.fromkeys(_args(kind) or (kind,)) if part in _WORDS)
             raise UsageError(f"{name} of {called} is {value!r}: it is {several}{words}")
-        most = _MOST.get(name, sys.float_info.max)
+        most = _MOST.get(name, _MOST_SINGLE)
         if name in least and value is not None and not least[name] <= value <= most:
-            upper = f"at most {most:,}" if name in _MOST else "finite"
+            upper = f"at most {most:,}" if name in _MOST else "finite in single precision"
             raise UsageError(f"{name} of {called} is {str(value)[:20]}: it is {least[name]} or more, and {upper}")
 
 
