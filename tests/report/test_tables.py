@@ -500,7 +500,12 @@ def test_random_trunks_stand_beside_chance():
 
 def test_answer_has_a_row_for_every_results_table():
     cells = years.answer_cells([fake_records()])
-    assert cells.index.tolist() == ["CUB200 (Reality Check)", "Cars196 (Reality Check)", "SOP (Reality Check)", "fake-study"]
+    assert cells.index.tolist() == [
+        "CUB200 (Reality Check)",
+        "Cars196 (Reality Check)",
+        "SOP (Reality Check)",
+        "fake-study",
+    ]
     assert cells.loc["CUB200 (Reality Check)", "best"] == "26.53 CosFace"
     assert cells.loc["CUB200 (Reality Check)", "over contrastive"] == "-1.8 %"
     printed = tables.by_method(published.musgrave_tables()["CUB200"])["mean"]
