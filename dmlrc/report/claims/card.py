@@ -147,9 +147,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
     frame = frame[(frame["origin"] == PAPER) & frame["paper"].isin(PAPERS)]
     withdrawn = (frame["verdict"] == RETRACTED).groupby(frame["id"]).all()
+    everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     frame = frame[frame["verdict"] != RETRACTED]
     settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
-    everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {
         "sentences": frame["id"].nunique(),
         "retracted": withdrawn.sum() + sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),

@@ -142,8 +142,9 @@ class Claim:
 
     @property
     def grid(self) -> str:
-        """The experiment that chose the rate that the losses which it names share."""
-        return f"{self.needs[0].partition('/')[0]}/rates"
+        """The experiment that chose the rate that the losses which it names share: their paper's, else the table's."""
+        around = self.needs[0].partition("/")[0]
+        return f"{around}/rates" if around in {paper.key for paper in papers.ALL} else "rates"
 
     def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
         """Evidence of this claim, in the order of `needs` and `more`."""
