@@ -107,7 +107,9 @@ def _check_inputs(unit: Unit) -> None:
 
 def _task(unit: Unit, prepared: PreparedData) -> training.Task:
     """Settings that the runs of a unit share. Raises UsageError or LossError for a loss that cannot be trained."""
-    if unit.number == 0 and not isinstance(unit.method.loss, str):  # once is enough, and ours are known
+    own = not isinstance(unit.method.loss, str)
+    if unit.number == 0 and (own or 1 in (unit.method.classes_per_batch, unit.method.images_per_class)):
+        # once is enough, and ours all train where a batch has positive and negative pairs
         classes = np.unique(prepared.labels[prepared.splits.folds[0].train])
         preflight.check_trains(unit.method, unit.protocol, unit.protocol.meta_classes or len(classes))
     given = unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model

@@ -213,8 +213,14 @@ def test_a_loss_whose_gradient_is_zero_or_nan_is_refused(loss, says):
         preflight.check_method(Method("mine", loss), STUDY)
 
 
-def test_a_study_run_from_python_refuses_a_loss_without_gradient_too():
-    idle = Method("idle", lambda embeddings, labels, x: 0 * embeddings.sum(), {"x": Float(0, 1)})
+@pytest.mark.parametrize(
+    "idle",
+    [
+        Method("idle", lambda embeddings, labels, x: 0 * embeddings.sum(), {"x": Float(0, 1)}),
+        Method("idle", "triplet", classes_per_batch=16, images_per_class=1),  # no positive pair in any batch
+    ],
+)
+def test_a_study_run_from_python_refuses_a_loss_without_gradient_too(idle):
     with pytest.raises(UsageError, match="'idle' trains nothing"):
         run.run(replace(STUDY, name="mine", methods=(idle,)))
     assert records.find("mine") is None or "idle" not in set(records.load("mine").trials["method"])
