@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import books
 import nbformat
 import pandas as pd
+import papermill
 import pytest
 from books import MADE, NAMED, PUBLISHED, ROOT, ROW, STUDIES
 from cases import loop
@@ -78,7 +79,8 @@ def test_what_a_cell_draws_is_the_same_in_every_build(path):
 def test_notebook_is_clean_and_has_one_parameters_cell(path):
     cells = nbformat.read(path, as_version=4).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
-    assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1
+    [parameters] = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    assert list(papermill.inspect_notebook(str(path))) == re.findall(r"^(\w+) = ", parameters.source, re.MULTILINE)
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "publish.record(" in code[-1].source
 
