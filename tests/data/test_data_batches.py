@@ -60,6 +60,7 @@ def samplers(labels, rng):
 def test_every_sampler_is_seeded_and_endless():
     for first, again, other in zip(samplers(LABELS, 3), samplers(LABELS, 3), samplers(LABELS, 4), strict=True):
         drawn = [list(itertools.islice(s, 10)) for s in (first, again, other)]
+        assert [len(each) for each in drawn] == [10, 10, 10]
         assert all(b.shape == (8,) and b.dtype == np.int64 for b in drawn[0])
         assert np.array_equal(drawn[0], drawn[1])
         assert not np.array_equal(drawn[0], drawn[2])
