@@ -70,8 +70,9 @@ def test_training_learns(blobs):
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_fold_others(blobs):
-    assert train(blobs)[0].curve == train(blobs)[0].curve
-    assert train(blobs)[0].curve != train(blobs, fold=1)[0].curve
+    first = train(blobs)[0].curve
+    assert first == train(blobs)[0].curve
+    assert first != train(blobs, fold=1)[0].curve
 
 
 def test_training_leaves_the_global_random_numbers_alone(blobs):

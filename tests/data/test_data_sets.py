@@ -58,8 +58,8 @@ def test_glyphs_are_about_1400_classes_of_12_faces(letters):
     assert not letters.flip
 
 
-def test_glyphs_are_the_same_bytes_on_every_run(letters):
-    assert np.array_equal(glyphs.draw_glyphs().images, letters.images)
+def test_glyphs_are_the_same_bytes_on_every_run():
+    assert np.array_equal(glyphs.draw_glyphs(every=60).images, glyphs.draw_glyphs(every=60).images)
 
 
 def test_glyph_classes_are_letters_in_unicode_order_and_homoglyphs_are_one_class(letters):
@@ -94,7 +94,7 @@ def test_identical_bitmaps_in_most_faces_are_one_class():
 
 
 def test_glyphs_of_another_size():
-    assert data.load("glyphs", size=16).images.shape[2:] == (16, 16)
+    assert data.load("glyphs-small", size=16).images.shape[2:] == (16, 16)
 
 
 # Loaders

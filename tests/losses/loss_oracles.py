@@ -11,11 +11,13 @@ import torch
 # Labels of batches: usual ones, and every degenerate one.
 LAYOUTS = {
     "6x4": [c for c in range(6) for _ in range(4)],
+    "4x3": [c for c in range(4) for _ in range(3)],
     "uneven": [3, 0, 5, 0, 0, 1, 5, 0],
     "one class": [2, 2, 2, 2],
     "classes of one image": [4, 0, 3, 1],
     "one sample": [3],
 }
+LOOPED = [name for name in LAYOUTS if name != "6x4"]  # loops over its 1,440 triplets take most of the time
 
 
 def _zero(x):

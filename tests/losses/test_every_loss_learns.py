@@ -1,7 +1,7 @@
 """Every loss, trained for a moment on glyphs, beats the untrained embedding on classes it has not seen.
 
-A linear embedder (32-d) on the pixels of an eighth of the glyphs (14 x 14), 150 batches of 12 classes x 4 images, Adam
-2e-3; a tenth of a second a loss. The convolutional trunk of the studies needs several hundred steps to show the same.
+A linear embedder (32-d) on the pixels of an eighth of the glyphs (14 x 14), 80 batches of 12 classes x 4 images, Adam
+3e-3; a tenth of a second a loss. The convolutional trunk of the studies needs several hundred steps to show the same.
 The losses have their default settings but for those below.
 """
 
@@ -24,14 +24,16 @@ PROTOCOL = replace(
     folds=0,
     embedding_dim=32,
     optimizer="adam",
-    lr=2e-3,
+    lr=3e-3,
     weight_decay=0.0,
-    iterations_per_epoch=150,
+    iterations_per_epoch=80,
     max_epochs=1,
 )
 # The untrained embedding scores 0.16 to 0.18 MAP@R with a standard deviation of 0.01 over seeds.
 CLEARLY = 0.05
 SETTINGS = {
+    # With 40 degrees, the default, it gains 0.06 here.
+    "angular": {"alpha": 36},
     # With 45 degrees, the default and that of Fehervari et al. 2019, it gains 0.03 here.
     "angular_fehervari": {"alpha": 36},
     # With margin 4 or 2 it stays at the untrained level: Liu et al. 2017 begin with margin 1 and anneal, which the
@@ -88,7 +90,7 @@ def gain(glyphs):
 
 
 def method(name, **settings):
-    return Method(name, name, settings={LOSS_WEIGHTS_LR: 0.02, **settings}, classes_per_batch=12, images_per_class=4)
+    return Method(name, name, settings={LOSS_WEIGHTS_LR: 0.1, **settings}, classes_per_batch=12, images_per_class=4)
 
 
 @pytest.mark.parametrize("name", losses.names())
@@ -114,7 +116,7 @@ def test_the_settings_that_learn_slowly(gain, name, settings):
 
 @pytest.mark.parametrize("sampler", ["random", "spc_r", "greedy_coreset", "distribution_matching", "frechet"])
 def test_every_sampler_feeds_a_loss_that_learns(gain, sampler):
-    protocol = replace(PROTOCOL, sampler=sampler, iterations_per_epoch=60)  # some samplers take 30 ms a batch
+    protocol = replace(PROTOCOL, sampler=sampler, iterations_per_epoch=30)  # some samplers take 30 ms a batch
     assert gain(method("multi_similarity"), protocol) > CLEARLY
 
 

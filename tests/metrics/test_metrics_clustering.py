@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
@@ -20,6 +20,7 @@ def blobs(n=120, classes=6, spread=0.1, seed=0):
     return (rng.normal(size=(classes, 8))[labels] + spread * rng.normal(size=(n, 8))).astype(np.float32), labels
 
 
+@settings(max_examples=40)
 @given(assignments)
 def test_f1_equals_the_loop_over_pairs(assignments):
     labels, found = np.array(assignments).T

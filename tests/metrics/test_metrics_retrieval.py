@@ -17,20 +17,15 @@ CHECKED = (*NAMES, "recall_at_3", "recall_at_16")
 
 def ranked_score(name, relevant, positives, size):
     """One query's metric from its ranking without ties (a list of 0 and 1), straight from the definition."""
-    precision = [sum(relevant[: k + 1]) / (k + 1) for k in range(len(relevant))]
-
-    def average(cutoff):
-        return sum(p * r for p, r in zip(precision[:cutoff], relevant[:cutoff], strict=True))
-
     if name.startswith("recall"):
         return float(any(relevant[: int(name.split("_")[-1])]))
-    return {
-        "precision_at_1": relevant[0],
-        "r_precision": sum(relevant[:positives]) / positives,
-        "map_at_r": average(positives) / positives,
-        "map_at_c": average(size) / positives,
-        "map_at_1000": average(1000) / min(positives, 1000),
-    }[name]
+    if name == "precision_at_1":
+        return relevant[0]
+    if name == "r_precision":
+        return sum(relevant[:positives]) / positives
+    cutoff = {"map_at_r": positives, "map_at_c": size, "map_at_1000": 1000}[name]
+    precisions = [sum(relevant[:k]) / k for k, hit in enumerate(relevant[:cutoff], 1) if hit]
+    return sum(precisions) / min(positives, 1000)
 
 
 def arrangements(tied):
@@ -110,13 +105,14 @@ def test_hand_drawn_case():
 
 
 @settings(max_examples=40)
-@given(points)
-def test_equals_the_mean_over_all_orders_of_ties(points):
+@given(points, st.integers(0, 2))
+def test_equals_the_mean_over_all_orders_of_ties(points, first):
     embeddings, labels = split(points)
     assume(1 < len(set(labels)) < len(labels))
     expected = oracle(CHECKED, embeddings, labels)
     assert_close(retrieval_scores(np.array(embeddings, np.float32), labels, CHECKED), expected)
-    for name in CHECKED:  # alone: only as many neighbours are looked at as it needs, and a tie may go on behind them
+    # Alone, a third of them: only as many neighbours are looked at as it needs, and a tie may go on behind them.
+    for name in CHECKED[first::3]:
         assert_close(retrieval_scores(np.array(embeddings, np.float32), labels, [name])[name], expected[name])
 
 
@@ -228,8 +224,8 @@ def test_row_order_changes_naive_scores_but_not_ours():
     assert ours[0] == pytest.approx(ours[1], abs=1e-15)
 
 
-@settings(max_examples=24)
-@given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 257]), st.booleans())
+@settings(max_examples=14)
+@given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 97]), st.booleans())
 def test_row_order_does_not_matter(seed, dim, n, duplicates):
     """Exactly, for real float32 embeddings with near and full ties, in blocks of any shape."""
     rng = np.random.default_rng(seed)
@@ -434,7 +430,7 @@ def test_smallest_equals_sorting(k, dtype):
         assert all(len(set(row)) == k for row in columns.tolist())
 
 
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(st.integers(0, 10**6), st.sampled_from([3, 40]), st.booleans())
 def test_a_second_look_at_what_float32_cannot_tell_equals_ranking_in_float64(seed, classes, separate):
     """Rows at many close distances: vectors that are equal, and others that differ in the last digit."""

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import models
+from dmlrc.models.embedder import Fixed
 
 LAYERS = {  # trunk: (its layers of BatchNorm, a small side that its images may have)
     "conv4": (0, 16),
     "squeezenet1_0": (0, 32),
     "googlenet": (57, 32),
     "resnet18": (20, 32),
-    "resnet50": (53, 32),
-    "inception_v3": (94, 75),  # the smallest that it takes
-    "inception_v3_mixed7a": (76, 75),
+    "inception_v3_mixed7a": (76, 75),  # the smallest that it takes
     "bn_inception": (69, 32),
     "timm:tf_efficientnet_lite0": (49, 32),
-    "timm:mobilenetv2_100": (52, 32),
 }
+# Trunks of the same kinds of layers as one of those, but more of them: how many of BatchNorm.
+LARGER = {"resnet50": 53, "inception_v3": 94, "timm:mobilenetv2_100": 52}
 
 
 def norms(network: nn.Module) -> dict[str, nn.Module]:
@@ -44,7 +44,19 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def test_every_trunk_is_tested():
-    assert set(models.names()) <= set(LAYERS)
+    assert set(models.names()) <= {*LAYERS, *LARGER}
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_all_layers_of_a_larger_one_are_frozen(name):
+    with torch.device("meta"):  # without numbers
+        trunk = models.freeze_batch_norm(models.create_trunk(name)).train()
+    assert trunk.training
+    assert len(norms(trunk)) == LARGER[name]
+    for layer in norms(trunk).values():
+        assert isinstance(layer, Fixed)
+        assert not layer.training
+        assert not any(weight.requires_grad for weight in layer.parameters())
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -76,13 +88,14 @@ def test_a_step_of_training_leaves_it_as_it_was(name):
     after = trunk.state_dict()
     kept = {f"{norm}.{each}" for norm, layer in norms(trunk).items() for each in layer.state_dict()}
     assert len(kept) == 5 * count  # weight, bias, mean, variance, number of batches
-    assert all(torch.equal(after[each], before[each]) for each in kept)
-    assert any(not torch.equal(after[each], before[each]) for each in after.keys() - kept)
+    moved = {each for each in after if not torch.equal(after[each], before[each])}
+    assert moved == {each for each, weight in trunk.named_parameters() if weight.requires_grad}
+    assert not moved & kept
     plain.load_state_dict(after)
-    assert relative_error(moved := check(), features) > 1e-6  # the convolutions did move
+    assert relative_error(later := check(), features) > 1e-6  # the convolutions did move
     if count:
         with torch.no_grad():  # with the statistics of the batch it would be seen
-            assert relative_error(plain.train()(images), moved) > 1e-2
+            assert relative_error(plain.train()(images), later) > 1e-2
 
 
 # One layer against PyTorch's own

@@ -50,10 +50,12 @@ def test_every_trunk_is_tested():
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_features_at_the_real_size_do_not_depend_on_the_batch(name):
+def test_features_do_not_depend_on_the_batch(name):
     size, features = SIZES[name]
     trunk = models.create_trunk(name).eval()
     assert (trunk.name, trunk.image_size, trunk.out_features) == (name, size, features)
+    assert copy.deepcopy(trunk).to("meta")(torch.rand(2, 3, size, size, device="meta")).shape == (2, features)
+    size = min(size, 112)  # numbers at half the real size, for a quarter of the time
     images = torch.rand(2, 3, size, size)
     with torch.no_grad():
         together, alone = trunk(images), trunk(images[1:])
@@ -62,7 +64,8 @@ def test_features_at_the_real_size_do_not_depend_on_the_batch(name):
     assert relative_error(together[0], together[1]) > 1e-4  # two images do differ by more than that
 
 
-@pytest.mark.parametrize("name", SIZES)
+# ResNet-50 begins as ResNet-18 does, and both Inception-v3 as GoogLeNet.
+@pytest.mark.parametrize("name", ["conv4", "squeezenet1_0", "googlenet", "resnet18", "bn_inception"])
 def test_the_seed_decides_the_weights(name):
     def state(seed):
         torch.manual_seed(seed)
@@ -237,15 +240,12 @@ def test_bn_inception_parameters():
     assert sum(p.numel() for p in trunk.parameters() if p.requires_grad) == 11_295_240 - 1_025_000
 
 
-@pytest.mark.parametrize(("vectors", "zipped"), [("flat", True), ("two-dimensional", False)])
-def test_bn_inception_loads_old_files_strictly(vectors, zipped, tmp_path):
+def test_bn_inception_loads_old_files_strictly(tmp_path):
+    """The oldest hold two-dimensional vectors, and are no archive."""
     state = public_state()
-    stored = OrderedDict(
-        (name, value[None] if vectors == "two-dimensional" and "_bn." in name else value)
-        for name, value in state.items()
-    )
+    stored = OrderedDict((name, value[None] if "_bn." in name else value) for name, value in state.items())
     path = tmp_path / "bn_inception.pth"
-    torch.save(stored, path, _use_new_zipfile_serialization=zipped)
+    torch.save(stored, path, _use_new_zipfile_serialization=False)
     loaded = models.create_trunk("bn_inception", weights=str(path)).state_dict()
     assert all(torch.equal(loaded[name], value) for name, value in state.items())
 
@@ -290,7 +290,7 @@ def plain_bn_inception(state, x):
     return x
 
 
-@pytest.mark.parametrize("size", [64, 227])
+@pytest.mark.parametrize("size", [64, 99])
 def test_bn_inception_equals_the_network_written_out(size):
     state = public_state()
     trunk = BNInception().eval()
@@ -299,7 +299,7 @@ def test_bn_inception_equals_the_network_written_out(size):
     bgr = torch.stack([images[:, 2] * 255 - 104, images[:, 1] * 255 - 117, images[:, 0] * 255 - 128], 1)
     with torch.no_grad():
         maps = plain_bn_inception(state, bgr)
-        assert maps.shape[1:] == ((1024, 2, 2) if size == 64 else (1024, 7, 7))
+        assert maps.shape[1:] == ((1024, 2, 2) if size == 64 else (1024, 3, 3))
         assert relative_error(trunk(images), maps.mean((2, 3))) < 1e-4
         assert relative_error(trunk(images.flip(1)), maps.mean((2, 3))) > 1e-3  # BGR in place of RGB is seen
 
@@ -467,8 +467,8 @@ def test_imagenet_weights_of_bn_inception_come_from_the_data_folder(tmp_path, mo
     state = public_state()
     (tmp_path / "data").mkdir()
     torch.save(state, tmp_path / "data" / "bn_inception-52deb4733.pth")
-    trunk = models.create_trunk("bn_inception", weights="imagenet")
-    assert torch.equal(trunk.last_linear.weight, state["last_linear.weight"])
+    loaded = models.create_trunk("bn_inception", weights="imagenet").state_dict()
+    assert all(torch.equal(loaded[name], value) for name, value in state.items())
 
 
 def test_conv4_has_no_imagenet_weights():
@@ -479,36 +479,13 @@ def test_conv4_has_no_imagenet_weights():
 # Frozen BatchNorm
 
 
-def test_frozen_batch_norm_survives_train_and_a_step():
-    trunk = models.freeze_batch_norm(models.create_trunk("resnet18")).train()
-    layers = [layer for layer in trunk.modules() if isinstance(layer, nn.BatchNorm2d)]
-    assert len(layers) == 20
-    assert trunk.training
-    assert not any(layer.training for layer in layers)
-    before = copy.deepcopy(trunk.state_dict())
-    optimiser = torch.optim.SGD(trunk.parameters(), lr=0.1, weight_decay=0.1)
-    trunk(torch.rand(2, 3, 32, 32)).sum().backward()
-    optimiser.step()
-    moved = {name for name, value in trunk.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == {name for name, _ in trunk.named_parameters() if "conv" in name or "downsample.0" in name}
-
-
-def test_frozen_batch_norm_in_training_does_not_depend_on_the_batch():
-    trunk = models.create_trunk("resnet18").train()
-    images = torch.rand(4, 3, 32, 32)
-    with torch.no_grad():
-        assert relative_error(trunk(images)[:2], trunk(images[:2])) > 1e-2  # BatchNorm in training mode does
-        models.freeze_batch_norm(trunk)
-        assert relative_error(trunk(images)[:2], trunk(images[:2])) < 1e-5
-
-
 def test_freezing_keeps_names_and_values_and_copies_stay_frozen():
-    trunk = models.create_trunk("resnet18")
+    trunk = models.create_trunk("timm:test_resnet")
     before = copy.deepcopy(trunk.state_dict())
     frozen = copy.deepcopy(models.freeze_batch_norm(trunk)).train()
     assert list(frozen.state_dict()) == list(before)
     assert all(torch.equal(frozen.state_dict()[name], value) for name, value in before.items())
-    assert not frozen.layer1[0].bn1.training
+    assert not frozen.network.layer1[0].bn1.training
 
 
 # Embedder
@@ -564,7 +541,7 @@ stacks_group_norm = pytest.mark.skipif(
 
 
 def frozen_resnet():
-    return models.EmbeddingModel(models.freeze_batch_norm(models.create_trunk("resnet18")), 8).train()
+    return models.EmbeddingModel(models.freeze_batch_norm(models.create_trunk("timm:test_resnet")), 8).train()
 
 
 @pytest.mark.parametrize(
@@ -579,7 +556,7 @@ def frozen_resnet():
         (lambda: models.EmbeddingModel(models.FeatureTrunk(7), 5, layer_norm=True), (7,)),
         (frozen_resnet, (3, 32, 32)),
     ],
-    ids=["conv4", "conv4-embedding", "squeezenet", "features", "features-layer-norm", "resnet18-frozen-bn"],
+    ids=["conv4", "conv4-embedding", "squeezenet", "features", "features-layer-norm", "resnet-frozen-bn"],
 )
 def test_a_stack_equals_its_members(make, shape):
     # in float32 a rounding error may turn a maximum of a pooling window, and with it the gradient
