@@ -198,12 +198,12 @@ LOSS = re.search(r"```python\n(# my_loss.py\n.*?)```", README, re.DOTALL)[1]
 def tiny(monkeypatch):
     """A study of one method that is recorded; in its comparison one's own loss alone is trained."""
     smoke = studies.get("glyphs-smoke")
-    few = replace(smoke, name="tiny", methods=smoke.methods[:1])
+    few = replace(smoke, name="tiny", methods=smoke.methods[:1], protocol=replace(smoke.protocol, folds=2))
     train = run.run_unit
     known = (None, *few.methods)  # None: the untrained trunk
     monkeypatch.setattr(run, "run_unit", lambda asked: (made_up_unit if asked.method in known else train)(asked))
     monkeypatch.setitem(studies.STUDIES, "tiny", few)
-    made = {"protocol": smoke.effective_protocol, "trials": 2, "reruns": 2, "methods": few.methods}
+    made = {"protocol": few.effective_protocol, "trials": 2, "reruns": 2, "methods": few.methods}
     units, meta = fake_units("tiny", smoke.dataset, **made)
     for each in units:
         if (each["kind"], each["number"]) == ("trial", 1):  # not the best: reruns are of the first, which is compared
@@ -214,7 +214,7 @@ def tiny(monkeypatch):
     return few
 
 
-def test_the_command_compares_a_file(tiny, home, monkeypatch, call):
+def test_the_command_compares_a_file(tiny, home, call, without_pictures):
     (home / "my_loss.py").write_text(LOSS)
     asked = (str(home / "my_loss.py"), "--study", "tiny", "--trials", "1", "--reruns", "1")
     code, out, errors = call("compare", *asked)
@@ -229,7 +229,7 @@ def test_the_command_compares_a_file(tiny, home, monkeypatch, call):
     assert "Traceback" not in errors
 
 
-def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call):
+def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call, without_pictures):
     (home / "my_loss.py").write_text(LOSS)
     wanted = comparison.comparison_study(tiny, 1, 1)
     loss = in_a_cell("def loss(embeddings, labels, margin):\n    return embeddings.sum() * float('nan')")

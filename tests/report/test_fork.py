@@ -28,7 +28,8 @@ def forked(home, monkeypatch, without_pictures):
     monkeypatch.setattr(
         run, "run_unit", lambda asked: (train if first.get(asked.kind) == asked.number else made_up_unit)(asked)
     )
-    study = replace(studies.get("glyphs-smoke"), name="tiny")
+    smoke = studies.get("glyphs-smoke")
+    study = replace(smoke, name="tiny", protocol=replace(smoke.protocol, folds=2))
     monkeypatch.setitem(studies.STUDIES, "tiny", study)
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     units, meta = fake_units(study="tiny", dataset="glyphs-small", trials=2, reruns=2)
