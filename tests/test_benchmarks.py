@@ -43,6 +43,7 @@ def test_each_comparison_calls_both():
 
 def test_a_step_is_timed_by_the_number_of_classes(monkeypatch):
     monkeypatch.setattr(classes, "STEPS", 1)
+    monkeypatch.setattr(classes, "FOLDS", 1)
     rows = list(classes.rows((8, 12), rounds=1))
     methods = [method.name for method in studies.get("icons-scratch").methods]
     assert [(row["method"], row["classes"]) for row in rows] == [(name, count) for count in (8, 12) for name in methods]
@@ -84,7 +85,8 @@ def test_the_seconds_of_a_step_are_shares_of_an_epoch(monkeypatch):
     assert len(dict(steps.rows(timed, device))) == 2 * 14  # every method of the Reality Check, with either loss
 
 
-def test_a_network_is_timed_with_the_products_of_its_convolutions():
+def test_a_network_is_timed_with_the_products_of_its_convolutions(monkeypatch):
+    monkeypatch.setattr(networks, "BATCH", 2)
     called = []
 
     def timed(ours, peer, repeats, clock):
@@ -98,13 +100,13 @@ def test_a_network_is_timed_with_the_products_of_its_convolutions():
     assert len(called) == len(rows) == 2
     # 28 x 28 pixels under 3 x 3 kernels of one channel, then each time half the side
     assert networks.products_of(*networks.conv4(device)) == [
-        (32 * 28 * 28, 9 * 1, 32),
-        (32 * 14 * 14, 9 * 32, 48),
-        (32 * 7 * 7, 9 * 48, 64),
-        (32 * 3 * 3, 9 * 64, 128),
+        (2 * 28 * 28, 9 * 1, 32),
+        (2 * 14 * 14, 9 * 32, 48),
+        (2 * 7 * 7, 9 * 48, 64),
+        (2 * 3 * 3, 9 * 64, 128),
     ]
     squeeze, one, three = networks.products_of(*networks.last_block(device))  # of a fire module, on 6 x 6 maps
-    assert (squeeze, one, three) == ((32 * 36, 512, 64), (32 * 36, 64, 256), (32 * 36, 9 * 64, 256))
+    assert (squeeze, one, three) == ((2 * 36, 512, 64), (2 * 36, 64, 256), (2 * 36, 9 * 64, 256))
 
 
 def test_exponents():

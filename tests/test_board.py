@@ -167,7 +167,8 @@ def test_hyperparameters_that_no_search_proposes_are_refused(name):
 
 def test_a_trial_that_lost_its_workers_and_was_made_again_is_no_fault(file, monkeypatch):
     """The trials after it were proposed while it had failed; its score, which came later, would give others."""
-    base, seconds, lost = replace(BASE, budget=Budget("smoke", 13, 1, 1, 3)), itertools.count(), {3}
+    base = replace(BASE, methods=BASE.methods[:1], budget=Budget("smoke", 13, 1, 1, 3))
+    seconds, lost = itertools.count(), {3}
     monkeypatch.setitem(studies.STUDIES, BASE.name, base)
 
     def unit(asked):
@@ -178,6 +179,7 @@ def test_a_trial_that_lost_its_workers_and_was_made_again_is_no_fault(file, monk
         return record | {"finished": f"2026-01-01T00:{next(seconds) // 60:02}:{next(seconds) % 60:02}+00:00"}
 
     monkeypatch.setattr(run, "run_unit", unit)
+    monkeypatch.setattr(board, "subprocess", SimpleNamespace(run=read_here))
     [method] = comparison.read_methods(file)
     study = board.entry_study(base, method)
     comparison.run_comparison(study, base, [method])

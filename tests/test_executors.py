@@ -36,7 +36,7 @@ def test_a_worker_that_dies_takes_no_other_task_with_it():
 
 
 def test_a_worker_that_dies_without_a_task_is_replaced():
-    with executors.pool(2) as pool:
+    with executors.Workers(1) as pool:
         idle = pool.submit(os.getpid).result()
         (worker,) = pool._all
         os.kill(idle, signal.SIGKILL)
@@ -44,7 +44,7 @@ def test_a_worker_that_dies_without_a_task_is_replaced():
         while not worker._flags.broken:
             assert time.monotonic() < deadline, "loky has not noticed"
             time.sleep(0.05)
-        assert pool.submit(sum, (1, 2)).result() == pool.submit(sum, (3, 0)).result() == 3
+        assert pool.submit(sum, (1, 2)).result() == 3
         assert worker not in pool._all
 
 

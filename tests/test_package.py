@@ -19,8 +19,11 @@ print(sorted({'data', 'losses', 'metrics', 'models', 'study', 'studies'} - set(d
 import small_units, torch
 dmlrc.data.load = lambda *_, **__: small_units.PHOTOGRAPHS
 print(small_units.run(small_units.IMAGES, small_units.CONTRASTIVE)['state'], 'torch._dynamo' in sys.modules)
-torch.use_deterministic_algorithms(False)
-print('torch._dynamo' in sys.modules)
+sys.modules['torch._dynamo'] = None  # who imports it from now on fails, without the seconds that it takes
+try:
+    torch.use_deterministic_algorithms(False)
+except ImportError as error:
+    print(error.name.startswith('torch._dynamo'))
 """
 
 

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -17,16 +16,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import loop
-from factories import fake_records, fake_units, without_checksum, write_fake_study, write_units
+from factories import fake_records, fake_units, without_checksum, write_fake_study
 
 from dmlrc import board, cli, paths, plan, records, run, studies
 from dmlrc.errors import DmlrcError
+from dmlrc.papers import musgrave2020
 from dmlrc.protocol import TEST_METRICS
 from dmlrc.records import committed as committed_records
 from dmlrc.records import fingerprint, frames
 from dmlrc.records.underway import lock_file
 
 COMMITTED = Path(__file__).parents[1] / "results"
+FEW = tuple(each for each in musgrave2020.METHODS if each.name in ("contrastive", "triplet", "margin"))
 FORK = multiprocessing.get_context("fork")  # another process, without the seconds in which one begins
 UNIT = {
     "study": "fake-study",
@@ -390,20 +391,24 @@ def test_what_a_killed_process_left_half_written_is_no_problem(unit_file):
     assert records.problems("fake-study") == []
 
 
+def _hold(held):
+    with records.running("fake-study", ["contrastive", "triplet"]):
+        held.set()
+        time.sleep(100)
+
+
 def test_one_process_at_a_time_runs_a_method(home):
     """And a killed one keeps nothing."""
-    script = (
-        "import sys; from dmlrc import records\n"
-        "with records.running('fake-study', ['contrastive', 'triplet']): print('held', flush=True), sys.stdin.read()"
-    )
-    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert other.stdout.readline() == "held\n"
+    held = FORK.Event()
+    other = FORK.Process(target=_hold, args=(held,), daemon=True)
+    other.start()
+    assert held.wait(60)
     with records.running("fake-study", ["arcface", "triplet"]) as refused:
         assert "another process runs triplet of study 'fake-study'" in str(refused)
     with records.running("fake-study", ["arcface"]) as one, records.running("fake-study-2", ["triplet"]) as other_study:
         assert (one, other_study) == (None, None)  # the jobs of an array run a method each
     other.kill()
-    other.wait()
+    other.join()
     with records.running("fake-study", ["arcface", "triplet"]) as refused:
         assert refused is None
     assert records.problems("fake-study") == []
@@ -461,13 +466,19 @@ def test_meta_is_merged_by_one_process_at_a_time(home):
 # Committed records
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of finished records, as Parquet; of a few methods, since each of them costs every reader."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(tmp_path_factory.mktemp("exported")))
+        write_fake_study(methods=FEW)
+        return records.export_records("fake-study", complete=True)
+
+
 @pytest.fixture
-def committed(home):
-    """The folder of finished records, as Parquet."""
-    write_fake_study()
-    folder = records.export_records("fake-study", complete=True)
-    shutil.rmtree(paths.runs())
-    return folder
+def committed(exported, home):
+    """The same in the folder of a test, in which nothing was run."""
+    return Path(shutil.copytree(exported, paths.results() / "fake-study"))
 
 
 def put_aside(folder):
@@ -486,10 +497,9 @@ def test_a_study_whose_export_was_killed_is_still_listed(committed):
 
 def of_method(name, folder):
     """Records here of one method alone, in this folder of runs."""
-    units, meta = fake_units()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_RUNS", str(folder))
-        write_units([each for each in units if each["method"] in (name, "pretrained")], meta)
+        write_fake_study(methods=[each for each in FEW if each.name == name])
 
 
 def exported_methods(folder, monkeypatch):
@@ -578,7 +588,7 @@ def test_files_that_were_read_here_are_known_beside_those_of_committed_records()
 
 
 def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch):
-    write_fake_study()
+    write_fake_study(methods=FEW)
     records.export_records("fake-study", complete=False)
     rename, fsync, synced, before = Path.rename, os.fsync, set(), []
 
@@ -597,7 +607,7 @@ def test_an_export_is_on_the_disk_before_what_it_replaces_goes(home, monkeypatch
 
 def test_an_export_leaves_what_is_not_of_the_records(home):
     """As the committed measurements in results/measured/, were a study called so; killed or not."""
-    write_fake_study()
+    write_fake_study(methods=FEW)
     folder = paths.results() / "fake-study"
     folder.mkdir(parents=True)
     (folder / "random-trunks.csv").write_text("mine")
@@ -624,7 +634,7 @@ def test_the_way_out_is_that_of_the_fault(home, monkeypatch, code, says):
     def refused(*_):
         raise OSError(code, os.strerror(code))
 
-    write_fake_study()
+    write_fake_study(methods=FEW)
     monkeypatch.setattr(os, "fsync", refused)
     with pytest.raises(DmlrcError, match=rf"cannot write .* \({os.strerror(code)}\): {says}"):
         records.write_json(home / "a.json", {})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cases import loop
+from factories import made_up_unit
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -292,7 +293,8 @@ def test_a_number_of_epochs_that_is_asked_for_is_run_whatever_the_budget(home):
     assert shown[0].max_epochs < 7
 
 
-def test_settings_on_the_command_line_make_a_study_of_their_own(home, photographs):
+def test_settings_on_the_command_line_make_a_study_of_their_own(home, photographs, monkeypatch):
+    monkeypatch.setattr("dmlrc.run.run_unit", made_up_unit)
     run = ["study", "run", "glyphs-smoke", "--method", "contrastive", "--set", "embedding_dim=32"]
     call = CliRunner().invoke
     result = call(cli.app, [*run, "--as", "mine"])
