@@ -90,8 +90,8 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
     if name not in _known:
         shown = STUDIES if name == MADE else ",".join(editions.study_names("published"))
         home = checkout(factory.mktemp("home"))
-        texts = "auto" if name == MADE else "python"  # as for a chapter by itself, and as in the processes of a book
-        with pytest.MonkeyPatch.context() as patch, records.shared(), pd.option_context("mode.string_storage", texts):
+        texts = pd.option_context("mode.string_storage", "python")  # as in the processes of a book
+        with pytest.MonkeyPatch.context() as patch, records.shared(), texts:
             patch.setenv("DMLRC_HOME", str(home))
             patch.delenv("DMLRC_RUNS", raising=False)
             patch.delenv("DMLRC_DATA", raising=False)
