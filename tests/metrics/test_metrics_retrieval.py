@@ -209,6 +209,9 @@ def test_a_collapsed_embedding_scores_chance(scale):
     assert scores["recall_at_2"] == pytest.approx(1 - (15 / 19) * (14 / 18), abs=1e-12)
     ap = sum(chance * (1 + (k - 1) * 3 / 18) / k for k in range(1, 5)) / 4
     assert scores["map_at_r"] == pytest.approx(ap, abs=1e-12)
+    # Of more images than are looked at: the ties go on behind neighbours that are all of other classes.
+    alone = retrieval_scores(np.full((100, 7), scale, np.float32), np.repeat(np.arange(20), 5), ["precision_at_1"])
+    assert alone["precision_at_1"] == pytest.approx(4 / 99, abs=1e-12)
 
 
 def test_row_order_changes_naive_scores_but_not_ours():
