@@ -18,7 +18,7 @@ from scipy import stats
 from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels, statistics
+from dmlrc.report import editions, labels, statistics
 from dmlrc.report.results_table import GAP, LIFT
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import Estimate
@@ -536,16 +536,22 @@ def test_rates_searched_three_times_know_their_own_luck(monkeypatch):
 
 
 def test_rates_searched_three_times_count_where_they_say_something_of_newer_losses(monkeypatch):
-    for names in ((), tuple(THREE)[:2], tuple(THREE)[1:], tuple(THREE)):
+    for names, chosen in (((), "mine"), (tuple(THREE), thrice().name)):
         found = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=names), rate_searched=once()))
-        assert found.by_rate["searched for each"].name == (thrice().name if len(names) > 2 else "mine")
+        assert found.by_rate["searched for each"].name == chosen
         assert set(found.compared["searched for each"].methods) == set(THREE)
         assert len(page.rates_cells(found)[0]) >= 3
         assert page._of_searched_rates(found)
         assert page._of_rates(found)["newer.searched"] < 0
-    more = around(monkeypatch, rates_searched=thrice(), rate_searched=once((*THREE, "arcface")))
-    assert measures.at_rates(more).by_rate["searched for each"].name == "mine"
-    nothing = measures.at_rates(around(monkeypatch, rates_searched=thrice(finished=())))
+    main, none = "cub200-2010-frozen", thrice(finished=())
+    around(monkeypatch, rates_searched=thrice(), rate_searched=once((*THREE, "arcface")))
+    assert editions.with_searched_rates(main).name == "mine"
+    around(monkeypatch, rates_searched=thrice(finished=tuple(THREE)[:2]), rate_searched=once())
+    assert editions.with_searched_rates(main).name == "mine"
+    for too_few in (("contrastive", "triplet"), ("triplet", "margin", "arcface")):
+        around(monkeypatch, rates_searched=none, rate_searched=once(too_few))
+        assert editions.with_searched_rates(main) is None
+    nothing = measures.at_rates(around(monkeypatch, rates_searched=none))
     assert list(nothing.by_rate) == ["too high", "chosen"]
     assert page._of_searched_rates(nothing) == {}
 
