@@ -285,7 +285,7 @@ class TestSummary:
 
 
 def test_a_range_of_points_that_can_be_drawn():
-    quantile = 3.57793  # of the studentized range of 3, 20 df: times the error of one score, that of a difference by root 2
+    quantile = 3.57793  # studentized range of 3, 20 df; times the error of one score: that of a difference by root 2
     found = statistics.range_of([0.1, 0.5, 0.9], [0.01**2] * 3, [20] * 3, 20)
     assert (found.value, found.low, found.high) == pytest.approx((0.8, 0.8 - 0.01 * quantile, 0.8 + 0.01 * quantile))
     equal = statistics.range_of([0.5, 0.5], [0.01**2] * 2, [20] * 2, 20)
