@@ -138,7 +138,7 @@ def test_records_of_random_embeddings_are_what_is_computed_anew(committed):
     recorded = untrained.recorded_scores(10_000, list(few))
     for count, expected in computed.items():
         found = recorded.loc[count, list(expected)].to_dict()
-        assert found == pytest.approx(expected.loc[count].to_dict(), abs=0.01 / count, nan_ok=True)
+        assert found == pytest.approx(expected.loc[count].to_dict(), abs=min(1e-3, 0.05 / count), nan_ok=True)
     assert untrained.recorded_scores(10_000, [1000, 10]).index.tolist() == [1000, 10]
 
 
