@@ -311,9 +311,9 @@ def with_reruns(frames):
 
 
 def _placed(frame):
-    methods = frame["method"].unique()
-    places = pd.DataFrame([level_of(name) for name in methods], methods, ["row", "level", "level_number"])
-    return frame.assign(**{name: places.loc[frame["method"], name].to_numpy() for name in places})
+    numbers, methods = pd.factorize(frame["method"])
+    places = pd.DataFrame([level_of(name) for name in methods], columns=["row", "level", "level_number"])
+    return frame.assign(**{name: places[name].to_numpy()[numbers] for name in places})
 
 
 def run_chapter(name, edition, load, folder, monkeypatch):

@@ -516,28 +516,36 @@ def test_a_claim_is_judged_again_by_other_records_alone(base):
 @loop("name", LEVERS)
 def test_claim_gives_every_verdict(name, base, judge, quick_bootstrap):
     claim, (lever, true, false) = BY_ID[name], LEVERS[name]
-    judged = judge(claim, lever(base, true))
-    assert judged.verdict == REPRODUCED, judged
-    for amount in false:
+    holds = judge(claim, lever(base, true))
+    assert holds.verdict == REPRODUCED, holds
+    for amount in reversed(false):
         judged = judge(claim, lever(base, amount))
         assert judged.verdict == (INCONCLUSIVE if claim.at_most else NOT_REPRODUCED), judged
         assert claim.region.excludes(judged.estimate.low, judged.estimate.high)
-    judged = judge(claim, at_the_edge(claim, base, lever, true, false[0]))
+    ends = {true: holds.estimate.value, false[0]: judged.estimate.value}
+    judged = at_the_edge(judge, claim, base, lever, ends)
     assert judged.verdict == INCONCLUSIVE, judged
     assert "crosses the limit" in judged.why
     assert judge(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
 
 
-def at_the_edge(claim, found, lever, true, false):
-    """The records at the first amount, halving between two, at which the interval crosses the limit of the claim."""
+def at_the_edge(judge, claim, found, lever, ends):
+    """Judged at the first amount at which the interval crosses the limit of the claim.
+
+    ends: of two amounts, one that makes the sentence true and one that makes it false, the value. The first amount is
+    where a straight line between them meets the limit; from there on it halves.
+    """
+    (true, holding), (false, value) = ends.items()
+    limit = claim.region.low if value < claim.region.low else claim.region.high
+    amount = true + (false - true) * (limit - holding) / (value - holding)
     for _ in range(12):
-        middle = (true + false) / 2
-        changed = lever(found, middle)
-        told = claim.estimate(changed)
-        if not claim.region.holds(told.low, told.high) and not claim.region.excludes(told.low, told.high):
+        judged = judge(claim, lever(found, amount))
+        if judged.rule == "crosses":
             break
-        true, false = (middle, false) if claim.region.holds(told.value, told.value) else (true, middle)
-    return changed
+        held = claim.region.holds(judged.estimate.value, judged.estimate.value)
+        true, false = (amount, false) if held else (true, amount)
+        amount = (true + false) / 2
+    return judged
 
 
 @loop("name", LEVERS)
@@ -683,10 +691,13 @@ def test_pairs_of_reruns_are_no_pairs():
 
 
 def test_best_and_worst_are_not_chosen_on_the_unit_where_they_are_compared():
-    noise = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (2000, 5)))
-    assert abs(np.mean(measures.held_out(noise))) < 0.15
-    lifted = noise.assign(**{"x": 3.0})
-    assert np.mean(measures.held_out(lifted)) == pytest.approx(3, abs=0.15)
+    rng, leads, lifted = np.random.default_rng(0), [], []
+    for _ in range(40):
+        noise = pd.DataFrame(rng.normal(0, 1, (5, 5)))
+        leads += measures.held_out(noise)  # by the mean of all five units 1, by the unit itself 2.3
+        lifted += measures.held_out(noise.assign(x=9.0))
+    assert abs(np.mean(leads)) < 0.5
+    assert np.mean(lifted) == pytest.approx(9, abs=0.4)
 
 
 def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(base):

@@ -445,7 +445,7 @@ def test_the_toy_follows_its_seed_and_learns():
 
 def test_without_a_pull_the_spectrum_opens():
     """Of the variants only the script's, in which nothing pulls, uses the second direction."""
-    toys = {name: toy.train_toy(toy.VARIANTS[name], seed=0) for name in toy.DRAWN}
+    toys = {name: toy.train_toy(toy.VARIANTS[name], seed=0, steps=100) for name in toy.DRAWN}
     shares = {name: toy.second_share(each.train[2]) for name, each in toys.items()}
     assert shares["script"] > 0.3
     assert shares["plain"] < 0.2
@@ -549,13 +549,17 @@ TABLES = (
 )
 
 
+@pytest.fixture(scope="module")
+def few_toys():
+    return toy.repeat(seeds=2, steps=2)
+
+
 @pytest.mark.parametrize("present", [True, False])
-def test_the_chapter_shows_everything(present, tmp_path, monkeypatch, without_pictures):
+def test_the_chapter_shows_everything(present, few_toys, tmp_path, monkeypatch, without_pictures):
     shown = []
     monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.append(html + markdown))
     monkeypatch.setattr(publish, "text", shown.append)
-    few = toy.repeat(seeds=2, steps=2)
-    monkeypatch.setattr(toy, "repeat", lambda seeds: few)
+    monkeypatch.setattr(toy, "repeat", lambda seeds: few_toys)
     train = toy.train_toy
     monkeypatch.setattr(toy, "train_toy", lambda variant: train(variant, steps=2))
 
