@@ -307,12 +307,15 @@ def test_what_is_imported_at_a_call_belongs_to_it(way, tmp_path, monkeypatch):
 BY_WORDS = ["globals()['TABLE']", "eval('TABLE')", "getattr(sys.modules[__name__], 'TABLE')", "main.TABLE"]
 
 
+HIDDEN = {"In": 0, "get_ipython": 0}  # as in IPython, where neither is the reader's
+
+
 @loop("words", BY_WORDS)
 def test_what_a_notebook_finds_by_words_belongs_to_it(words, monkeypatch):
     told = []
     for size, line in ((1, "1 + 1"), (1, "2 + 2"), (2, "2 + 2")):
         main = types.ModuleType("__main__")
-        vars(main).update(main=main, In=[line], get_ipython=lambda: types.SimpleNamespace(user_ns_hidden={"In": 0}))
+        vars(main).update(main=main, In=[line], get_ipython=lambda: types.SimpleNamespace(user_ns_hidden=HIDDEN))
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "__main__", main)
             exec(f"import sys\nTABLE = {size}\ndef loss(e, y):\n    return e.sum() * {words}", vars(main))
@@ -447,8 +450,11 @@ def test_another_python_is_named_where_the_code_is_ones_own():
 
 
 def test_a_sampler_of_ones_own_is_known_by_its_code():
+    def cell(sampler):
+        return in_a_cell(f"sampler = {sampler}", "sampler")  # one of this file brings all that the file imports
+
     plain = Method("mine", "triplet")
-    one, other = (replace(plain, sampler=each) for each in (lambda *_: iter([0]), lambda *_: iter([1])))
+    one, other = (replace(plain, sampler=each) for each in (cell("lambda *_: iter([0])"), cell("lambda *_: iter([1])")))
     assert fingerprint.differences(fingerprint.fingerprint_of(one), fingerprint.fingerprint_of(one)) == []
     (said,) = fingerprint.differences(fingerprint.fingerprint_of(one), fingerprint.fingerprint_of(other))
     assert "sampler <lambda>" in said

@@ -70,6 +70,11 @@ def photographs(flip=True, count=5):
     return ImageSet("photographs", pixels, np.arange(count) % 4, ("a", "b", "c", "d"), flip)
 
 
+def characters(count):
+    pixels = np.random.default_rng(0).integers(0, 256, (count, 1, 28, 28), dtype=np.uint8)
+    return ImageSet("characters", pixels, np.arange(count) // 4, tuple(map(str, range(count // 4))), flip=False)
+
+
 PARTIAL = replace(
     musgrave2020.FROZEN,
     frozen_trunk=False,
@@ -174,11 +179,12 @@ def test_maps_are_computed_once_for_the_same_images_weights_and_layer(monkeypatc
         inputs.frozen_maps(images, protocol.trunk_input, torch.device("cpu"))
         return {file.name for file in paths.cache().glob("maps-*.npy")}
 
-    assert len(names(photographs(), PARTIAL)) == 1
-    assert len(names(photographs(), replace(PARTIAL, lr=1, freeze_batch_norm=False))) == 1
-    changes = ({"train_from": "features.10"}, {"crop_size": 70}, {"augmentation": "none"})
-    assert len([names(photographs(), replace(PARTIAL, **change)) for change in changes][-1]) == 4
-    assert len(names(photographs(count=4), PARTIAL)) == 5
+    partial = replace(PARTIAL, trunk="conv4", train_from="layers.8")
+    assert len(names(photographs(), partial)) == 1
+    assert len(names(photographs(), replace(partial, lr=1, freeze_batch_norm=False))) == 1
+    changes = ({"train_from": "layers.4"}, {"crop_size": 70}, {"augmentation": "none"})
+    assert len([names(photographs(), replace(partial, **change)) for change in changes][-1]) == 4
+    assert len(names(photographs(count=4), partial)) == 5
 
 
 def test_values_that_float16_cannot_hold_are_named(monkeypatch):
@@ -205,6 +211,7 @@ def test_settings_that_contradict_a_partly_frozen_trunk(change, says):
 
 def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     """Search and rerun on the cached maps: the head and the embedder train, at rates of their own."""
+    monkeypatch.setattr(data, "load", lambda *_, **__: characters(count=160))
     protocol = replace(
         musgrave2020.CHARACTERS,
         train_from="layers.12",
@@ -300,7 +307,7 @@ def test_weights_that_give_no_numbers_are_told_before_anything_trains(tmp_path):
 
 
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):
-    images = data.load("glyphs-small")
+    images = characters(count=600)  # three parts
     given = replace(musgrave2020.CHARACTERS, frozen_trunk=True, augmentation="none").trunk_input
     outputs, calls = inputs._outputs, []
 

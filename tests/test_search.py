@@ -92,13 +92,13 @@ def test_the_number_of_a_trial_decides_its_seed_not_how_many_run():
 
 
 def test_the_search_finds_what_random_search_finds_less_well(monkeypatch):
-    # ten seeds: the mean distance of the best x from the optimum 0.5, model-based against uniform in all 30 trials
+    # ten seeds: the mean distance of the best x from the optimum 0.5, model-based against uniform in all 20 trials
     def best_distance(trials):
         return abs(search.best(trials)["params"]["x"] - 0.5)
 
-    guided = [best_distance(play([], 30, seed)) for seed in range(10)]
-    monkeypatch.setitem(search.TPE, "n_startup_trials", 30)
-    uniform = [best_distance(play([], 30, seed)) for seed in range(10)]
+    guided = [best_distance(play([], 20, seed)) for seed in range(10)]
+    monkeypatch.setitem(search.TPE, "n_startup_trials", 20)
+    uniform = [best_distance(play([], 20, seed)) for seed in range(10)]
     assert sum(guided) < 0.7 * sum(uniform)
 
 
