@@ -240,6 +240,8 @@ def _called(
             others = torch.randperm(number - 1, generator=generator)[: classes - 1]
             chosen = torch.cat([torch.tensor([number - 1]), others])  # the last class, for a table that is too small
             labels = chosen.repeat_interleave(images).to(place)
+            if images == 1 and (method.sampler or protocol.sampler) != "class_balanced":
+                labels = labels[: (classes + 1) // 2].repeat_interleave(2)[:classes]  # any images: here pairs
             value = checked_value(method.name, embeddings._version, loss(embeddings, labels), embeddings)
             (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
             values.append(value.detach().cpu())

@@ -25,6 +25,13 @@ def test_many_workers_on_many_cores(monkeypatch):
         assert pool._free.qsize() == 200
 
 
+def test_a_task_that_cannot_be_sent_takes_no_worker_with_it():
+    with executors.Workers(1) as pool:
+        with pytest.raises(TypeError, match="generator"):
+            pool.submit(len, (number for number in ()))
+        assert pool._free.qsize() == 1  # else the next task would wait for ever
+
+
 def test_a_worker_that_dies_takes_no_other_task_with_it():
     with executors.pool(2) as pool:
         poisoned = pool.submit(signal.raise_signal, signal.SIGKILL)

@@ -226,6 +226,17 @@ def test_a_study_run_from_python_refuses_a_loss_without_gradient_too(idle):
     assert records.find("mine") is None or "idle" not in set(records.load("mine").trials["method"])
 
 
+def test_a_loss_of_pairs_passes_on_batches_of_any_images():
+    def apart(embeddings, labels):  # 0 where no two are of one class
+        same = (labels[:, None] == labels).fill_diagonal_(False)
+        return (torch.cdist(embeddings, embeddings) * same).sum()
+
+    alone = Method("mine", apart, classes_per_batch=16, images_per_class=1)
+    preflight.check_method(replace(alone, sampler="random"), SMOKE)
+    with pytest.raises(UsageError, match="'mine' trains nothing"):
+        preflight.check_method(alone, SMOKE)
+
+
 def test_a_search_of_nothing_is_said():
     (said,) = preflight.check_method(Method("mine", lambda embeddings, labels: embeddings.sum()), SMOKE)
     assert f"its space is empty, so that all {SMOKE.budget.trials} trials of a search are one setting" in said

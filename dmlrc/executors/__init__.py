@@ -78,7 +78,8 @@ class Workers(Executor):
         return self._count
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
-        worker, task = self._free.get() or self._start(), by_value((fn, args, kwargs))
+        task = by_value((fn, args, kwargs))  # first: where it cannot be sent, no worker is taken
+        worker = self._free.get() or self._start()
         try:
             future = worker.submit(call, task)
         except BrokenProcessPool:  # it died while it had no task
