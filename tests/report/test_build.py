@@ -125,7 +125,7 @@ def test_the_contents_name_your_run_only_where_there_is_one(checkout):
     assert build.your_run(["a", "b"], 2).parameters == {"studies": "a,b", "train": True, "workers": 2}
 
 
-def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(home, monkeypatch):
+def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(home, monkeypatch, without_pictures):
     smoke = studies.get("glyphs-smoke")
     write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=3, reruns=3)
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
