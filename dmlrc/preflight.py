@@ -226,6 +226,8 @@ def _called(
 ) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
     """The loss for so many classes, its values, and for each the sum of its gradients' sizes, of a few batches."""
     classes, images = batch_layout(method, number)
+    if images == 1 and (method.sampler or protocol.sampler) != "class_balanced":
+        classes, images = (classes + 1) // 2, 2  # batches of any images, which now and then have two of one class
     classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
@@ -240,8 +242,6 @@ def _called(
             others = torch.randperm(number - 1, generator=generator)[: classes - 1]
             chosen = torch.cat([torch.tensor([number - 1]), others])  # the last class, for a table that is too small
             labels = chosen.repeat_interleave(images).to(place)
-            if images == 1 and (method.sampler or protocol.sampler) != "class_balanced":
-                labels = labels[: (classes + 1) // 2].repeat_interleave(2)[:classes]  # any images: here pairs
             value = checked_value(method.name, embeddings._version, loss(embeddings, labels), embeddings)
             (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
             values.append(value.detach().cpu())
